@@ -1,6 +1,8 @@
 package machine
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -31,12 +33,21 @@ const (
 	CodeCatalogue          = "catalog_unavailable"
 	CodeNotFound           = "not_found"
 	CodeInternal           = "internal"
+	CodeTransferTimeout    = "transfer_timeout"
+	CodeOriginRefused      = "origin_refused" // ours: a Host or Origin header that a program on this machine would not send
+	CodeLeaving            = "leaving"        // ours: the service is about to end; nothing was begun
 )
 
 // Facts callers act on, to be tested with errors.Is.
 var (
 	ErrUnknownMachine = errors.New("unknown machine")
 	ErrCapacity       = errors.New("no capacity")
+	// ErrNotSent: not one byte of the request reached the service, so it did nothing.
+	ErrNotSent = errors.New("the request was not sent")
+	// ErrMalformed: the service answered success in words that make no sense; what it did is unknown.
+	ErrMalformed = errors.New("malformed answer")
+	// ErrNotMachineService: something answers at the address, and it is not machine-service.
+	ErrNotMachineService = errors.New("not machine-service")
 )
 
 // Error is an answer of the service that is not a success. Status is its HTTP status, Code its own or the one recognised in
@@ -47,6 +58,8 @@ type Error struct {
 	Code    string
 	Message string
 	Output  string
+
+	worded bool // the answer was a JSON object with an error text, as only a machine-service gives it
 }
 
 func (e *Error) Error() string {
@@ -71,14 +84,21 @@ func Refused(err error) bool {
 	return errors.As(err, &e) && e.Status >= 400 && e.Status < 500
 }
 
-// Transient says that trying the same transfer again may help: the connection failed, or the service answered 5xx.
+// Indeterminate says that the operation may have been carried out: it was sent, and neither a success nor a definite
+// refusal came back. After an indeterminate acquire a lease may exist; find it by its purpose, never ask again blindly.
+func Indeterminate(err error) bool {
+	return err != nil && !Refused(err) && !errors.Is(err, ErrNotSent)
+}
+
+// Transient says that trying the same transfer again may help: the connection failed, the service answered 5xx, or a
+// service without codes says that its copy tool failed. The caller's own cancellation is never transient.
 func Transient(err error) bool {
-	if err == nil {
+	if err == nil || errors.Is(err, context.Canceled) {
 		return false
 	}
 	var e *Error
 	if errors.As(err, &e) {
-		return e.Status >= 500
+		return e.Status >= 500 || e.Code == "" && strings.Contains(e.Message, "scp failed")
 	}
 	return true
 }
@@ -88,7 +108,7 @@ func codeFromText(status int, text string) string {
 	switch {
 	case strings.Contains(text, "limit reached"):
 		return CodeCapacity
-	case strings.Contains(text, "unknown VM"):
+	case strings.Contains(text, "unknown VM"), strings.Contains(text, "unknown machine"):
 		return CodeUnknownMachine
 	case strings.Contains(text, "already leased"):
 		return CodeDuplicatePurpose
@@ -100,4 +120,29 @@ func codeFromText(status int, text string) string {
 		return CodeNotFound
 	}
 	return ""
+}
+
+// parseRefusal makes an Error of an answer that is not a success. The service's own code wins over what its text says.
+func parseRefusal(op string, status int, body []byte) *Error {
+	e := &Error{Op: op, Status: status}
+	var answer struct {
+		Error  string `json:"error"`
+		Code   string `json:"code"`
+		Output string `json:"output"`
+	}
+	if json.Unmarshal(body, &answer) == nil && answer.Error != "" {
+		e.Message, e.Code, e.Output, e.worded = answer.Error, answer.Code, answer.Output, true
+	} else {
+		if len(body) > maxErrorBody {
+			body = body[:maxErrorBody]
+		}
+		e.Message = strings.ToValidUTF8(strings.TrimSpace(string(body)), "\uFFFD")
+	}
+	if status >= 300 && status < 400 {
+		e.Message = "it answered with a redirect, which is not followed"
+	}
+	if e.Code == "" {
+		e.Code = codeFromText(status, e.Message)
+	}
+	return e
 }

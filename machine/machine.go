@@ -1,9 +1,16 @@
-// Package machine is the client of machine-service: wire types, typed errors, and the proof that a machine is destroyed.
 package machine
 
 import (
 	"context"
 	"time"
+)
+
+// States of a lease. Every one of them counts for capacity; only a running one takes commands.
+const (
+	StatePending      = "pending"
+	StateProvisioning = "provisioning"
+	StateRunning      = "running"
+	StateReleasing    = "releasing"
 )
 
 // Lease is machine-service's record of one machine. Name is the key "machine" or "vm" on the wire; both must agree when
@@ -14,7 +21,7 @@ type Lease struct {
 	Image        string         `json:"image"`
 	ImageKind    string         `json:"image_kind"` // linux, macos
 	LeaseID      string         `json:"lease_id,omitempty"`
-	State        string         `json:"state"` // pending, provisioning, running, releasing
+	State        string         `json:"state"`
 	Env          *string        `json:"env"`
 	CreatedAt    float64        `json:"created_at"`
 	TTLExpiresAt float64        `json:"ttl_expires_at"`
