@@ -1,0 +1,6 @@
+package namespace
+
+const (
+	driverName = "namespace"
+	imageHost  = "host"
+)
