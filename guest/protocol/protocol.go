@@ -22,6 +22,7 @@ const (
 	StreamKept       = 32 << 10  // first and last bytes of each stream in the receipt
 	StreamFileMax    = 64 << 20  // bytes of one stream kept as a file in the guest's state
 	MaxSnapshot      = 64 << 20  // bytes of one capture
+	MaxLeftover      = 256       // processes a receipt names
 	DispatchMarginMs = 180_000   // what the host adds to timeout and wait for the whole receiver command
 )
 
@@ -113,12 +114,26 @@ const (
 	Uncertain = "uncertain" // it may have run
 )
 
+// Reasons of a refusal, in Outcome.Reason. Each proves that nothing was dispatched.
+const (
+	ReasonValidation = "validation" // the request breaks a rule
+	ReasonGroup      = "group"      // the request does not fit the open snapshot group, or no group is open
+	ReasonIdentity   = "identity"   // other bytes than announced: the script's, or those of a known execution id
+	ReasonCapture    = "capture"    // the picture before the run could not be taken
+	ReasonBusy       = "busy"       // another run is in progress, or one left processes that could not be ended
+	ReasonSpawn      = "spawn"      // the script could not be started: its interpreter or folder is missing
+	ReasonDamaged    = "damaged"    // the recording's journal is damaged; it was left as found
+	ReasonStorage    = "storage"    // what must be durable before a dispatch could not be written
+	ReasonCancelled  = "cancelled"  // the run was called off, or the receiver died, before its dispatch
+	ReasonHost       = "host"       // the host refused, so nothing reached the guest
+)
+
 // Outcome of a run.
 type Outcome struct {
 	Kind       string      `json:"kind"`
 	ExitStatus *ExitStatus `json:"exitStatus,omitempty"` // with Completed
 	Diagnostic string      `json:"diagnostic,omitempty"` // with the others, at most 64 KiB
-	Reason     string      `json:"reason,omitempty"`     // with Refused: validation, group, identity, capture, busy, spawn, damaged, host
+	Reason     string      `json:"reason,omitempty"`     // with Refused: one of the Reason constants
 }
 
 // ExitStatus has exactly one of the two set.
@@ -156,13 +171,14 @@ type Snapshot struct {
 	Bytes                   int64  `json:"bytes"`
 	MimeType                string `json:"mimeType"`
 	DeclaredAfterIntervalMs *int64 `json:"declaredAfterIntervalMs,omitempty"`
+	Blank                   bool   `json:"blank,omitempty"` // one colour all over: a fact, not a fault
 	FileName                string `json:"fileName"`
 }
 
 // Stream is one output stream of a script beyond the text in the receipt.
 type Stream struct {
 	Bytes   int64  `json:"bytes"`             // written by the script
-	Omitted int64  `json:"omitted,omitempty"` // left out between head and tail of the text
+	Omitted int64  `json:"omitted,omitempty"` // left out between head and tail of the text, where a line says so
 	Path    string `json:"path,omitempty"`    // relative to state/, when the text is not the whole
 	Saved   int64  `json:"saved,omitempty"`   // bytes in that file, at most StreamFileMax
 	SHA256  string `json:"sha256,omitempty"`  // of that file
@@ -191,7 +207,8 @@ type Receipt struct {
 	TimedOut             bool          `json:"timedOut,omitempty"`
 	OutputTruncated      bool          `json:"outputTruncated,omitempty"`
 	TerminationConfirmed *bool         `json:"terminationConfirmed,omitempty"` // nil: unknown
-	Leftover             []Process     `json:"leftover,omitempty"`
+	Leftover             []Process     `json:"leftover,omitempty"`             // at most MaxLeftover of them
+	LeftoverTotal        int           `json:"leftoverTotal,omitempty"`        // how many there were
 	StartedAt            string        `json:"startedAt,omitempty"`
 	EndedAt              string        `json:"endedAt,omitempty"`
 	JournalHead          string        `json:"journalHead,omitempty"` // hash of the last journal line of this run

@@ -81,7 +81,9 @@ type ImageFact struct {
 type Ack struct {
 	ExecutionID string `json:"executionId"`
 	Outcome     string `json:"outcome"`
-	Receipt     string `json:"receipt,omitempty"` // path of the receipt file, when one was written
+	Reason      string `json:"reason,omitempty"`
+	Diagnostic  string `json:"diagnostic,omitempty"` // at most 1 KiB of it
+	Receipt     string `json:"receipt,omitempty"`    // path of the receipt file, when there is one
 }
 
 // ErrNoAnswer means the output holds no answer line: the command died, or something else ran.
