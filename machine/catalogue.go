@@ -1,11 +1,9 @@
 package machine
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
@@ -29,16 +27,7 @@ func DecodeCatalogue(body []byte) (Catalogue, error) {
 	if !utf8.Valid(body) || hasLoneSurrogate(body) {
 		return Catalogue{}, fmt.Errorf("%w: catalogue is not text of whole Unicode characters", ErrMalformed)
 	}
-	var wire catalogueWire
-	decoder := json.NewDecoder(bytes.NewReader(body))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&wire); err != nil {
-		return Catalogue{}, fmt.Errorf("%w: catalogue: %w", ErrMalformed, err)
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return Catalogue{}, fmt.Errorf("%w: catalogue is followed by something else", ErrMalformed)
-	}
-	c, err := wire.catalogue()
+	c, err := parseCatalogue(body)
 	if err == nil {
 		err = c.Validate()
 	}
@@ -48,46 +37,120 @@ func DecodeCatalogue(body []byte) (Catalogue, error) {
 	return c, nil
 }
 
-// catalogueWire tells an absent list from an empty one, and an absent version from null.
-type catalogueWire struct {
-	SchemaVersion int `json:"schemaVersion"`
-	Images        *[]struct {
-		Image        string `json:"image"`
-		OS           string `json:"os"`
-		Architecture string `json:"architecture"`
-		Applications *[]struct {
-			ID      string          `json:"id"`
-			Name    string          `json:"name"`
-			Aliases *[]string       `json:"aliases"`
-			Version json.RawMessage `json:"version"`
-		} `json:"applications"`
-	} `json:"images"`
-}
-
-func (w catalogueWire) catalogue() (Catalogue, error) {
-	c := Catalogue{SchemaVersion: w.SchemaVersion}
-	if w.Images == nil {
-		return c, errors.New("images is missing")
+func parseCatalogue(body []byte) (c Catalogue, err error) {
+	object, err := closedObject(body, "schemaVersion", "images")
+	if err != nil {
+		return c, err
 	}
-	for _, image := range *w.Images {
-		inventory := ImageInventory{Image: image.Image, OS: image.OS, Architecture: image.Architecture}
-		if image.Applications == nil {
-			return c, fmt.Errorf("image %q: applications is missing", image.Image)
-		}
-		for _, app := range *image.Applications {
-			if app.Aliases == nil || app.Version == nil {
-				return c, fmt.Errorf("image %q: application %q lacks aliases or version", image.Image, app.ID)
-			}
-			var version *string
-			if err := json.Unmarshal(app.Version, &version); err != nil {
-				return c, fmt.Errorf("image %q: application %q: version: %w", image.Image, app.ID, err)
-			}
-			inventory.Applications = append(inventory.Applications,
-				Application{ID: app.ID, Name: app.Name, Aliases: *app.Aliases, Version: version})
+	if err := json.Unmarshal(object["schemaVersion"], &c.SchemaVersion); err != nil {
+		return c, fmt.Errorf("schemaVersion: %w", err)
+	}
+	images, err := array(object["images"])
+	if err != nil {
+		return c, fmt.Errorf("images: %w", err)
+	}
+	for i, raw := range images {
+		inventory, err := parseInventory(raw)
+		if err != nil {
+			return c, fmt.Errorf("image %d: %w", i+1, err)
 		}
 		c.Images = append(c.Images, inventory)
 	}
 	return c, nil
+}
+
+func parseInventory(raw json.RawMessage) (i ImageInventory, err error) {
+	object, err := closedObject(raw, "image", "os", "architecture", "applications")
+	if err != nil {
+		return i, err
+	}
+	if err := texts(object, map[string]*string{"image": &i.Image, "os": &i.OS, "architecture": &i.Architecture}); err != nil {
+		return i, err
+	}
+	entries, err := array(object["applications"])
+	if err != nil {
+		return i, fmt.Errorf("applications: %w", err)
+	}
+	i.Applications = make([]Application, len(entries))
+	for n, entry := range entries {
+		if i.Applications[n], err = parseApplication(entry); err != nil {
+			return i, fmt.Errorf("application %d: %w", n+1, err)
+		}
+	}
+	return i, nil
+}
+
+func parseApplication(raw json.RawMessage) (a Application, err error) {
+	object, err := closedObject(raw, "id", "name", "aliases", "version")
+	if err != nil {
+		return a, err
+	}
+	if err := texts(object, map[string]*string{"id": &a.ID, "name": &a.Name}); err != nil {
+		return a, err
+	}
+	aliases, err := array(object["aliases"])
+	if err != nil {
+		return a, fmt.Errorf("aliases: %w", err)
+	}
+	a.Aliases = make([]string, len(aliases))
+	for n, alias := range aliases {
+		if err := text(alias, &a.Aliases[n]); err != nil {
+			return a, fmt.Errorf("aliases: %w", err)
+		}
+	}
+	if !isNull(object["version"]) {
+		a.Version = new(string)
+		if err := text(object["version"], a.Version); err != nil {
+			return a, fmt.Errorf("version: %w", err)
+		}
+	}
+	return a, nil
+}
+
+// closedObject reads an object that has exactly these keys, spelled exactly so.
+func closedObject(raw json.RawMessage, keys ...string) (map[string]json.RawMessage, error) {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &object); err != nil {
+		return nil, err
+	}
+	for key := range object {
+		if !slices.Contains(keys, key) {
+			return nil, fmt.Errorf("unknown key %q", key)
+		}
+	}
+	for _, key := range keys {
+		if _, ok := object[key]; !ok {
+			return nil, fmt.Errorf("%s is missing", key)
+		}
+	}
+	return object, nil
+}
+
+func array(raw json.RawMessage) ([]json.RawMessage, error) {
+	var list []json.RawMessage
+	if err := json.Unmarshal(raw, &list); err != nil {
+		return nil, err
+	}
+	if list == nil {
+		return nil, errors.New("null")
+	}
+	return list, nil
+}
+
+func text(raw json.RawMessage, into *string) error {
+	if isNull(raw) {
+		return errors.New("null")
+	}
+	return json.Unmarshal(raw, into)
+}
+
+func texts(object map[string]json.RawMessage, into map[string]*string) error {
+	for key, value := range into {
+		if err := text(object[key], value); err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	return nil
 }
 
 // Validate checks every rule of a catalogue and names the first one broken.

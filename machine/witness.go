@@ -51,7 +51,7 @@ func (w CommandWitness) Machines(ctx context.Context) ([]string, error) {
 }
 
 func decodeListing(data []byte) ([]string, error) {
-	var entries []*struct{ Name *string }
+	var entries []map[string]json.RawMessage
 	if err := json.Unmarshal(data, &entries); err != nil {
 		return nil, err
 	}
@@ -60,27 +60,27 @@ func decodeListing(data []byte) ([]string, error) {
 	}
 	names := make([]string, 0, len(entries))
 	for i, entry := range entries {
-		if entry == nil || entry.Name == nil {
+		var name *string
+		if err := json.Unmarshal(entry["Name"], &name); err != nil || name == nil {
 			return nil, fmt.Errorf("entry %d has no Name", i+1)
 		}
-		names = append(names, *entry.Name)
+		names = append(names, *name)
 	}
 	return names, nil
 }
 
 // boundedBuffer keeps the first max bytes and takes the rest without keeping it, so that the writer never blocks.
 type boundedBuffer struct {
-	bytes.Buffer
-	max int
-	cut bool
+	kept bytes.Buffer
+	max  int
+	cut  bool
 }
 
+func (b *boundedBuffer) Bytes() []byte { return b.kept.Bytes() }
+
 func (b *boundedBuffer) Write(p []byte) (int, error) {
-	if room := b.max - b.Len(); len(p) > room {
-		b.cut = true
-		b.Buffer.Write(p[:max(room, 0)])
-	} else {
-		b.Buffer.Write(p)
-	}
+	fits := min(len(p), b.max-b.kept.Len())
+	b.cut = b.cut || fits < len(p)
+	b.kept.Write(p[:fits])
 	return len(p), nil
 }
