@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -98,7 +97,7 @@ func execute(alive context.Context, req machine.ExecRequest) (machine.ExecResult
 }
 
 func tail(output string) string {
-	runes := []rune(strings.ToValidUTF8(output, "\uFFFD"))
+	runes := []rune(output) // bytes that are no UTF-8 become U+FFFD
 	return string(runes[max(0, len(runes)-maxOutput):])
 }
 
