@@ -46,6 +46,7 @@ type Config struct {
 	Port         int           // MCP_RELAY_MACHINES_PORT: first choice of a service we start, 6240; 0 takes a free one
 	TartHome     string        // TART_HOME
 	Tart         string        // TART
+	PythonSet    bool          // MCP_RELAY_PYTHON is set; it is accepted and not used
 
 	// Lazy holds what is wrong with what only a tool call needs; nil when nothing is.
 	Lazy error
@@ -114,6 +115,7 @@ func Load(src Source) (Config, error) {
 	c.StateDir = r.stateDir()
 	c.RuntimeDir = r.runtimeDir(c.StateDir)
 	c.Tart, c.TartHome = r.tart()
+	_, c.PythonSet = r.value("MCP_RELAY_PYTHON", &r.fatal)
 	r.unsupported()
 	c.Lazy = r.lazy.orNil()
 	return c, r.fatal.orNil()
@@ -287,5 +289,4 @@ func (r *reader) unsupported() {
 		r.lazy = append(r.lazy, Fault{"VM_ENVIRONMENT_FILE",
 			"is set, but this build cannot select an environment profile; unset it, and use MCP_RELAY_URL, MCP_RELAY_STATE_DIR and TART_HOME instead"})
 	}
-	r.value("MCP_RELAY_PYTHON", &r.fatal) // accepted and unused: only a blank one is a fault
 }
