@@ -1,0 +1,127 @@
+package guest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/seed-1e4c9d81/mcp-relay/evidence"
+)
+
+// Kinds of events.
+const (
+	eventAcquireIntent        = "acquire-intent"
+	eventAcquireRefused       = "acquire-refused"
+	eventGuestReadiness       = "guest-readiness"
+	eventStage                = "stage"
+	eventExtract              = "extract"
+	eventExtractionIncomplete = "extraction-incomplete"
+	eventExtractionReused     = "extraction-reused"
+	eventWorkspaceIncomplete  = "workspace-incomplete"
+	eventStateReused          = "state-reused"
+	eventArchiveFallback      = "archive-fallback"
+	eventTransferRetry        = "transfer-retry"
+	eventExecutionFailed      = "execution-failed"
+	eventOperationFailed      = "operation-failed"
+	eventFinish               = "finish"
+	eventRelease              = "release"
+	eventReleaseError         = "release-error"
+	eventHeartbeatUncertain   = "heartbeat-uncertain"
+
+	// EventRenewalStopped, EventRenewalPaused and EventFinalRenewalFailed are for Note, by whoever runs the lease clock.
+	EventRenewalStopped     = "renewal-stopped"
+	EventRenewalPaused      = "renewal-paused"
+	EventFinalRenewalFailed = "final-renewal-failed"
+)
+
+// Event is one fact about a guest, as it stands in the evidence.
+type Event struct {
+	Guest   string         `json:"-"`
+	Kind    string         `json:"kind"`
+	Because string         `json:"because,omitempty"`
+	At      string         `json:"at"`
+	Details map[string]any `json:"details,omitempty"`
+}
+
+// Note writes an event durably and tells it.
+func (g *Guest) Note(kind, because string, details map[string]any) error {
+	return g.log(kind, because, details)
+}
+
+// log writes an event durably, into the folder that may still change, and tells it.
+func (g *Guest) log(kind, because string, details map[string]any) error {
+	at := g.now()
+	event := Event{Guest: g.name, Kind: kind, Because: because, At: isoTime(at), Details: details}
+	if err := writeEvent(g.eventDir(), at, event); err != nil {
+		return fmt.Errorf("cannot write the event %s: %w", kind, err)
+	}
+	if g.s.opt.Emit != nil {
+		g.s.opt.Emit(event)
+	}
+	return nil
+}
+
+// eventDir is where events go now: the state folder until a machine is ours, so that a refused acquisition leaves no
+// evidence folder; the evidence folder; and beside it once it is sealed.
+func (g *Guest) eventDir() string {
+	r := g.rec()
+	switch {
+	case r.Lease == nil:
+		return filepath.Join(g.dir, "events")
+	case r.Delivered != nil || exists(r.host("manifest.json")):
+		return r.HostRoot + ".lifecycle-events"
+	}
+	return r.host("host", "events")
+}
+
+func writeEvent(dir string, at time.Time, event Event) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	data, err := evidence.MarshalRecord(event)
+	if err != nil {
+		return err
+	}
+	return evidence.WriteExclusive(filepath.Join(dir, fmt.Sprintf("%d-%s.json", at.UnixMilli(), newUUID())), data, 0o600)
+}
+
+// importEvents moves what was written before a machine was ours into the evidence. It may be repeated.
+func (g *Guest) importEvents() error {
+	from, to := filepath.Join(g.dir, "events"), g.rec().host("host", "events")
+	entries, err := os.ReadDir(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("cannot move the first events into the evidence: %w", err)
+	}
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return fmt.Errorf("cannot make the evidence folder: %w", err)
+	}
+	for _, entry := range entries {
+		if !strings.HasSuffix(entry.Name(), ".json") {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(from, entry.Name()))
+		if err == nil && json.Valid(data) {
+			err = evidence.WriteExclusive(filepath.Join(to, entry.Name()), data, 0o600)
+		}
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("cannot move the first events into the evidence: %w", err)
+		}
+		if err := os.Remove(filepath.Join(from, entry.Name())); err != nil {
+			return fmt.Errorf("cannot move the first events into the evidence: %w", err)
+		}
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
