@@ -194,6 +194,12 @@ func (c *conn) accept(message envelope) *jsonrpc.Request {
 			"the id %s belongs to a call that is still open; the second request with it was not read", short(string(message.id)))).error)
 		return nil
 	}
+	if message.method == methodCall {
+		if fault := callFault(message.params); fault != "" {
+			c.answerInvalid(message.id, fault)
+			return nil
+		}
+	}
 	opened := &call{id: message.id, early: early, parked: message.method == methodListen}
 	if message.method == methodCall {
 		opened.turn = c.turns.take(guestOf(message.params))
@@ -207,6 +213,30 @@ func (c *conn) accept(message envelope) *jsonrpc.Request {
 		ID: sdkID(opened.number), Method: message.method, Params: message.params,
 		Extra: &mcp.RequestExtra{Header: http.Header{callHeader: {number}}},
 	}
+}
+
+// callFault says what keeps the params of a tool call from being read as such. The SDK has a protocol error for these, which
+// a model does not get to see.
+func callFault(params json.RawMessage) string {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(params, &members) != nil || members == nil {
+		return "params: is not an object; send an object with name and arguments"
+	}
+	if name := members["name"]; len(name) == 0 || name[0] != '"' {
+		return "name: is not a string; send the name of a tool"
+	}
+	return ""
+}
+
+// answerInvalid answers a tool call that cannot be read with an error result.
+func (c *conn) answerInvalid(id json.RawMessage, fault string) {
+	refused := &inputError{problems: []string{fault}}
+	raw, err := encodeJSON(errorResult(refused.Error()))
+	if err != nil {
+		c.answer(id, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: refused.Error()})
+		return
+	}
+	c.answer(id, raw, nil)
 }
 
 // acceptCancel translates the id of the call to be cancelled; one that is not open needs no cancelling.

@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
 
@@ -60,7 +63,7 @@ func New(relay Relay, options Options) *Server {
 			return s.handle(ctx, t, request), nil
 		})
 	}
-	s.sdk.AddReceivingMiddleware(answerUnknownTools)
+	s.sdk.AddReceivingMiddleware(answerUnknownTools, onlyTools)
 	return s
 }
 
@@ -81,6 +84,20 @@ func answerUnknownTools(next mcp.MethodHandler) mcp.MethodHandler {
 			if _, known := findTool(call.Params.Name); !known {
 				return errorResult(fmt.Sprintf("There is no tool %q. Nothing was done. The tools are %s.", short(call.Params.Name), toolNames())), nil
 			}
+		}
+		return next(ctx, method, request)
+	}
+}
+
+// served are the requests that a server of tools answers. The SDK has an empty answer for prompts and resources, too, which
+// would let a client believe in them.
+var served = []string{methodInitialize, "ping", "server/discover", methodListen, "tools/list", methodCall}
+
+// onlyTools refuses every other request by the protocol's own error.
+func onlyTools(next mcp.MethodHandler) mcp.MethodHandler {
+	return func(ctx context.Context, method string, request mcp.Request) (mcp.Result, error) {
+		if !slices.Contains(served, method) && !strings.HasPrefix(method, "notifications/") {
+			return nil, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("method not found: %q", method)}
 		}
 		return next(ctx, method, request)
 	}
