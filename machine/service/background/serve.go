@@ -1,0 +1,35 @@
+package background
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+
+	"github.com/seed-1e4c9d81/mcp-relay/machine/service"
+)
+
+// Serve runs a machine-service in this process and publishes it in runtimeDir for as long as it runs. It is what the
+// program that Ensure starts does; a service in the foreground does the same and is found the same way.
+func Serve(ctx context.Context, cfg service.Config, runtimeDir string) error {
+	s, err := service.Open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	_, portText, err := net.SplitHostPort(s.Addr())
+	port, portErr := strconv.Atoi(portText)
+	if err := errors.Join(err, portErr); err != nil {
+		return errors.Join(fmt.Errorf("cannot tell the service's port: %w", err), s.Close())
+	}
+	err = Publish(runtimeDir, Record{
+		PID: os.Getpid(), StartTime: startTime(), BootID: bootID(), Nonce: s.Instance(), Port: port, UID: os.Getuid(),
+	})
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	stopTrimming := trimWhile(ctx, os.Stderr)
+	defer stopTrimming()
+	return errors.Join(s.Serve(ctx), Withdraw(runtimeDir, s.Instance()))
+}
