@@ -19,10 +19,11 @@ import (
 	"github.com/seed-1e4c9d81/mcp-relay/machine"
 )
 
-// Options of Ensure.
+// Options say where a service is looked for and how one is started.
 type Options struct {
 	Executable string   // absolute; started with Args when no service is found. It must end in Serve with the same folders
 	Args       []string // without the program's name
+	Env        []string // of the program; nil: this process's
 	StateDir   string   // holds the log, and the record if RuntimeDir is empty
 	RuntimeDir string   // holds the record and the start claim
 	Port       int      // where a service is looked for beside the record; 6240
@@ -47,15 +48,7 @@ const (
 // Ensure returns a machine-service that serves this user, starting one if there is none. A service that it started goes on
 // when this process ends. An error of a start that failed carries the end of the service's log.
 func Ensure(ctx context.Context, opt Options) (Endpoint, error) {
-	if opt.RuntimeDir == "" {
-		opt.RuntimeDir = opt.StateDir
-	}
-	if opt.Port == 0 {
-		opt.Port = defaultPort
-	}
-	if opt.Wait <= 0 {
-		opt.Wait = defaultWait
-	}
+	opt.fill()
 	ctx, cancel := context.WithTimeoutCause(ctx, opt.Wait, fmt.Errorf("it does not answer after %s", opt.Wait))
 	defer cancel()
 	if found, ok := find(ctx, opt); ok {
@@ -75,6 +68,31 @@ func Ensure(ctx context.Context, opt Options) (Endpoint, error) {
 		return found, nil // whoever held the claim before us has started it
 	}
 	return start(ctx, opt)
+}
+
+func (o *Options) fill() {
+	if o.RuntimeDir == "" {
+		o.RuntimeDir = o.StateDir
+	}
+	if o.Port == 0 {
+		o.Port = defaultPort
+	}
+	if o.Wait <= 0 {
+		o.Wait = defaultWait
+	}
+}
+
+// ErrNone: no service that serves this user answers.
+var ErrNone = errors.New("no machine-service of this user answers")
+
+// Find returns the service that Ensure would return, and starts none: ErrNone when there is none.
+func Find(ctx context.Context, opt Options) (Endpoint, error) {
+	opt.fill()
+	found, ok := find(ctx, opt)
+	if !ok {
+		return Endpoint{}, fmt.Errorf("%w, neither at port %d nor as published in %s", ErrNone, opt.Port, opt.RuntimeDir)
+	}
+	return found, nil
 }
 
 // find looks where a service has published itself, then at the default port.
@@ -138,7 +156,7 @@ func start(ctx context.Context, opt Options) (Endpoint, error) {
 		return Endpoint{}, fmt.Errorf("cannot start machine-service: %w", err)
 	}
 	cmd := exec.Command(opt.Executable, opt.Args...)
-	cmd.Dir = "/"
+	cmd.Dir, cmd.Env = "/", opt.Env
 	cmd.Stdout, cmd.Stderr = log, log // files, never pipes: nothing of the service depends on this process
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {

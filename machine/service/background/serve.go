@@ -11,9 +11,14 @@ import (
 	"github.com/seed-1e4c9d81/mcp-relay/machine/service"
 )
 
-// Serve runs a machine-service in this process and publishes it in runtimeDir for as long as it runs. It is what the
-// program that Ensure starts does; a service in the foreground does the same and is found the same way.
-func Serve(ctx context.Context, cfg service.Config, runtimeDir string) error {
+// Serve runs a machine-service in this process and publishes it in the runtime folder for as long as it runs. It is what the
+// program that Ensure starts does. Without cfg.Listen it takes opt.Port on both loopback families, or any free port if that
+// one is taken.
+func Serve(ctx context.Context, cfg service.Config, opt Options) error {
+	opt.fill()
+	if cfg.Listen == "" {
+		cfg.Listen, cfg.AnyPort = net.JoinHostPort("localhost", strconv.Itoa(opt.Port)), true
+	}
 	s, err := service.Open(ctx, cfg)
 	if err != nil {
 		return err
@@ -23,7 +28,7 @@ func Serve(ctx context.Context, cfg service.Config, runtimeDir string) error {
 	if err := errors.Join(err, portErr); err != nil {
 		return errors.Join(fmt.Errorf("cannot tell the service's port: %w", err), s.Close())
 	}
-	err = Publish(runtimeDir, Record{
+	err = Publish(opt.RuntimeDir, Record{
 		PID: os.Getpid(), StartTime: startTime(), BootID: bootID(), Nonce: s.Instance(), Port: port, UID: os.Getuid(),
 	})
 	if err != nil {
@@ -31,5 +36,5 @@ func Serve(ctx context.Context, cfg service.Config, runtimeDir string) error {
 	}
 	stopTrimming := trimWhile(ctx, os.Stderr)
 	defer stopTrimming()
-	return errors.Join(s.Serve(ctx), Withdraw(runtimeDir, s.Instance()))
+	return errors.Join(s.Serve(ctx), Withdraw(opt.RuntimeDir, s.Instance()))
 }
