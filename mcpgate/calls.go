@@ -11,6 +11,7 @@ type call struct {
 	number int64           // the server's own id for it
 	id     json.RawMessage // the client's
 	early  bool            // came before initialize
+	tool   bool            // is a tool's
 	parked bool            // stays open by its nature: nothing waits for it
 	turn   *turn
 }

@@ -196,12 +196,12 @@ func (c *conn) accept(message envelope) *jsonrpc.Request {
 	}
 	if message.method == methodCall {
 		if fault := callFault(message.params); fault != "" {
-			c.answerInvalid(message.id, fault)
+			c.answerTool(message.id, (&inputError{problems: []string{fault}}).Error())
 			return nil
 		}
 	}
-	opened := &call{id: message.id, early: early, parked: message.method == methodListen}
-	if message.method == methodCall {
+	opened := &call{id: message.id, early: early, tool: message.method == methodCall, parked: message.method == methodListen}
+	if opened.tool {
 		opened.turn = c.turns.take(guestOf(message.params))
 	}
 	c.calls.add(opened)
@@ -228,12 +228,11 @@ func callFault(params json.RawMessage) string {
 	return ""
 }
 
-// answerInvalid answers a tool call that cannot be read with an error result.
-func (c *conn) answerInvalid(id json.RawMessage, fault string) {
-	refused := &inputError{problems: []string{fault}}
-	raw, err := encodeJSON(errorResult(refused.Error()))
+// answerTool answers a tool call that the SDK never handled with an error result.
+func (c *conn) answerTool(id json.RawMessage, message string) {
+	raw, err := encodeJSON(errorResult(message))
 	if err != nil {
-		c.answer(id, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: refused.Error()})
+		c.answer(id, nil, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: message})
 		return
 	}
 	c.answer(id, raw, nil)
@@ -298,7 +297,11 @@ func (c *conn) Write(_ context.Context, message jsonrpc.Message) error {
 	if !ok {
 		return nil
 	}
-	c.answer(open.id, response.Result, wireError(response.Error, open.early))
+	if open.tool && errors.Is(response.Error, context.Canceled) {
+		c.answerTool(open.id, "the call was cancelled before it began\n"+nothingDone+" It may be sent again.")
+	} else {
+		c.answer(open.id, response.Result, wireError(response.Error, open.early))
+	}
 	c.mu.Lock()
 	delete(c.byID, idKey(open.id))
 	c.mu.Unlock()

@@ -52,14 +52,12 @@ func (r *lineReader) next() (line, error) {
 func (r *lineReader) read() (raw []byte, long bool, err error) {
 	for {
 		chunk, err := r.in.ReadSlice('\n')
-		switch {
-		case long:
-		case len(raw)+len(chunk) > r.max+1: // one more for the newline
+		if !long {
+			raw = append(raw, chunk...)
+		}
+		if len(bytes.TrimSuffix(raw, []byte("\n"))) > r.max {
 			long = true
-			raw = append(raw, chunk...)
 			raw = bytes.Clone(raw[:min(len(raw), keptOfLong)])
-		default:
-			raw = append(raw, chunk...)
 		}
 		if !errors.Is(err, bufio.ErrBufferFull) {
 			return raw, long, err

@@ -71,7 +71,7 @@ func TestReadErrorEndsTheLines(t *testing.T) {
 // answer for.
 func FuzzLines(f *testing.F) {
 	for _, seed := range []string{"a\n\nb", "\xef\xbb\xbf{}\r\n", strings.Repeat("z", 300) + "\n1", `{"jsonrpc":"2.0","id":1,"method":"ping"}`, `[{"id":"x"},[],{}]`,
-		`{"id":1,"x":`, "\x00\n\xff", `{"jsonrpc":"2.0","id":1e999,"method":"m"}`} {
+		`{"id":1,"x":`, strings.Repeat("0", 201), "\x00\n\xff", `{"jsonrpc":"2.0","id":1e999,"method":"m"}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {

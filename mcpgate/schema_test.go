@@ -135,7 +135,7 @@ func TestSchemaAndCheckAgree(t *testing.T) {
 			schema, plain := resolved(t, tool.name), expressible(tool.input).(object)
 			g := generator{rand.New(rand.NewPCG(1, 2))}
 			accepted, refused := 0, 0
-			for range 4000 {
+			for range 1500 {
 				raw := toJSON(t, g.object(tool.input))
 				var instance any
 				if err := json.Unmarshal([]byte(raw), &instance); err != nil {
@@ -167,7 +167,7 @@ func TestEveryAcceptedInputDecodes(t *testing.T) {
 	for _, tool := range table {
 		g := generator{rand.New(rand.NewPCG(3, 4))}
 		relay := &fakeRelay{}
-		for range 4000 {
+		for range 1500 {
 			raw := toJSON(t, g.object(tool.input))
 			input, err := checkInput(tool.input, tool.rules, []byte(raw))
 			if err != nil {

@@ -421,3 +421,26 @@ func TestEveryCallGetsOneAnswer(t *testing.T) {
 		}
 	})
 }
+
+// A call whose cancelling follows at its heels is answered like any other, whether it began or not.
+func TestCallCancelledAtOnceIsAnsweredAsAResult(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		relay := &fakeRelay{do: func(ctx context.Context, _ string, _ any) (guest.Result, error) {
+			<-ctx.Done()
+			return guest.Result{}, ctx.Err()
+		}}
+		d := serve(t, relay)
+		const calls = 200
+		var lines strings.Builder
+		for i := range calls {
+			lines.WriteString(scriptLine(i+1, fmt.Sprintf("g-%d", i%3), "x"))
+			fmt.Fprintf(&lines, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%d}}`+"\n", i+1)
+		}
+		d.send(t, lines.String())
+		got := d.out.take()
+		if n := strings.Count(got, `"isError":true`); n != calls || strings.Contains(got, `"error":`) {
+			t.Errorf("%d of %d calls have an error result: %s", n, calls, got)
+		}
+		d.end(t)
+	})
+}
