@@ -157,8 +157,8 @@ func acquireFacts(r Record) map[string]any {
 	return facts
 }
 
-// neverSent says that the request cannot have reached the service: no connection was made.
+// neverSent says that the request cannot have reached the service: it was not sent, or no connection was made.
 func neverSent(err error) bool {
 	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial" && errors.Is(err, syscall.ECONNREFUSED)
+	return errors.Is(err, machine.ErrNotSent) || errors.As(err, &op) && op.Op == "dial" && errors.Is(err, syscall.ECONNREFUSED)
 }
