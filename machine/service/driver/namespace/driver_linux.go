@@ -2,38 +2,107 @@ package namespace
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
 
-	"github.com/seed-1e4c9d81/mcp-relay/machine"
 	"github.com/seed-1e4c9d81/mcp-relay/machine/service/driver"
+	"github.com/seed-1e4c9d81/mcp-relay/machine/service/driver/namespace/guestinit"
 )
 
+// geometry of every guest's display.
+const geometry = "1280x800"
+
 // New returns the driver. It touches nothing until the first call.
-func New(opt Options) driver.Driver { return &hostDriver{opt: opt} }
+func New(opt Options) driver.Driver {
+	return &hostDriver{opt: opt, mark: markOf(opt.StateDir), making: map[string]bool{}}
+}
 
-// Main runs one stage of a guest's init and returns the process's exit status.
-func Main(args []string) int { return 2 }
+// Main runs one stage of a guest's init and returns the process's exit status. It is called when IsStage says so, before
+// anything else.
+func Main(args []string) int {
+	if !IsStage(args) {
+		fmt.Fprintln(os.Stderr, "this is not the start of a guest")
+		return 2
+	}
+	if args[1] == stageSetup {
+		return guestinit.Setup(stageArgs(stageInit, args[2], args[3]))
+	}
+	return guestinit.Init()
+}
 
-// List returns every guest of this user that the kernel still shows.
-func List(ctx context.Context) ([]driver.Listed, error) { return []driver.Listed{}, nil }
+func stageArgs(stage, mark, name string) []string { return []string{stageName, stage, mark, name} }
 
-type hostDriver struct{ opt Options }
+type hostDriver struct {
+	opt    Options
+	mark   string
+	binary binary
+	check  verdict
+
+	mu     sync.Mutex
+	making map[string]bool // names being created: not yet live for the service, not to be swept
+}
+
+// markLength is the length of a mark, in hex digits.
+const markLength = 16
+
+// markOf turns a state folder into the mark that its guests carry where anybody on the host can read it.
+func markOf(stateDir string) string {
+	of := []byte(rand.Text())
+	if stateDir != "" {
+		path, err := filepath.Abs(stateDir)
+		if err != nil {
+			path = stateDir
+		}
+		if real, err := filepath.EvalSymlinks(path); err == nil {
+			path = real
+		}
+		of = []byte(path)
+	}
+	sum := sha256.Sum256(of)
+	return hex.EncodeToString(sum[:])[:markLength]
+}
 
 func (d *hostDriver) Name() string { return driverName }
 
-func (d *hostDriver) Images(context.Context) ([]driver.Image, error) {
-	return []driver.Image{{Name: imageHost}}, nil
+// Images tells of the one image, host, and why it cannot be used when Check has failed.
+func (d *hostDriver) Images(ctx context.Context) ([]driver.Image, error) {
+	image := driver.Image{Name: imageHost}
+	if guestinit.DisplayAvailable() {
+		image.Display = geometry
+	}
+	if _, err := d.Check(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		image.Unavailable = err.Error()
+	}
+	return []driver.Image{image}, nil
 }
 
-func (d *hostDriver) Check(context.Context) (driver.Facts, error) {
-	return nil, driver.Refuse(machine.CodeIsolation, nil, "not ready")
+// begin reserves a name until end.
+func (d *hostDriver) begin(name string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.making[name] {
+		return fmt.Errorf("cannot make machine %s: it is being made", name)
+	}
+	d.making[name] = true
+	return nil
 }
 
-func (d *hostDriver) Create(context.Context, driver.Spec) (driver.Guest, driver.Facts, error) {
-	return nil, nil, driver.Refuse(machine.CodeIsolation, nil, "not ready")
+func (d *hostDriver) end(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.making, name)
 }
 
-func (d *hostDriver) Adopt(context.Context, driver.Spec) (driver.Guest, error) {
-	return nil, driver.ErrGone
+func (d *hostDriver) isMaking(name string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.making[name]
 }
-
-func (d *hostDriver) Sweep(context.Context, map[string]bool) ([]string, error) { return nil, nil }

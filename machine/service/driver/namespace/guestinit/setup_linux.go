@@ -1,6 +1,7 @@
 package guestinit
 
 import (
+	"math"
 	"os"
 	"runtime"
 	"syscall"
@@ -44,5 +45,5 @@ var initEnvironment = []string{"PATH=" + guestPath, "GOMAXPROCS=2", "GOGC=50"}
 
 // closeInherited closes at the next exec whatever a careless parent left open.
 func closeInherited() error {
-	return unix.CloseRange(slotFD+1, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC)
+	return unix.CloseRange(slotFD+1, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC)
 }

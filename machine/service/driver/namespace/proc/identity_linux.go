@@ -26,8 +26,8 @@ func BootID() (string, error) {
 	return strings.TrimSpace(string(data)), err
 }
 
-// Identify returns the identity of a process that cannot end unnoticed: the caller's child, not yet waited for, or one
-// that a pidfd holds.
+// Identify returns the identity of the process that has the pid now. It is that of a handle's process if the handle has
+// not Ended afterwards.
 func Identify(pid int) (Identity, error) {
 	boot, err := BootID()
 	if err != nil {
@@ -69,8 +69,11 @@ func OpenPID(pid int) (*Handle, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot take hold of process %d: %w", pid, err)
 	}
-	return &Handle{file: os.NewFile(uintptr(fd), "pidfd")}, nil
+	return Hold(fd), nil
 }
+
+// Hold makes a handle of a pidfd, which it owns from now on.
+func Hold(pidfd int) *Handle { return &Handle{file: os.NewFile(uintptr(pidfd), "pidfd")} }
 
 // Kill sends SIGKILL. A process that has ended is no error.
 func (h *Handle) Kill() error {

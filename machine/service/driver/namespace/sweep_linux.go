@@ -1,0 +1,89 @@
+package namespace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/seed-1e4c9d81/mcp-relay/machine/service/driver/namespace/cgroup"
+	"github.com/seed-1e4c9d81/mcp-relay/machine/service/driver/namespace/proc"
+)
+
+// abandonedAfter is how old an empty control group of another service must be before it is taken for left behind: a
+// service that makes one puts a process in it within milliseconds.
+const abandonedAfter = time.Hour
+
+// Sweep ends guests that carry our mark and whose names are not in live, and removes their control groups. Of other
+// services it removes only what can be nobody's any more: control groups that have long been empty. Their guests end by
+// themselves when nobody renews them.
+func (d *hostDriver) Sweep(ctx context.Context, live map[string]bool) ([]string, error) {
+	inits, err := findInits()
+	if err != nil {
+		return nil, err
+	}
+	var removed []string
+	var errs []error
+	for _, f := range inits {
+		if f.mark != d.mark || live[f.name] || d.isMaking(f.name) {
+			continue
+		}
+		if err := endOrphan(f); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		removed = append(removed, fmt.Sprintf("guest %s (pid %d)", f.name, f.pid))
+	}
+	for _, g := range findGroups() {
+		if ctx.Err() != nil {
+			return removed, errors.Join(append(errs, ctx.Err())...)
+		}
+		if !d.sweepable(g, live) {
+			continue
+		}
+		if err := cgroup.Remove([]string{g.path}, endWait); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		removed = append(removed, "cgroup "+g.path)
+	}
+	slices.Sort(removed)
+	return removed, errors.Join(errs...)
+}
+
+func (d *hostDriver) sweepable(g foundGroup, live map[string]bool) bool {
+	if g.mark == d.mark {
+		return !live[g.name] && !d.isMaking(g.name)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(g.path, &st); err != nil {
+		return false
+	}
+	return len(cgroup.Processes(g.path)) == 0 && time.Since(time.Unix(st.Ctim.Unix())) > abandonedAfter
+}
+
+// endOrphan ends a guest that was found. The process is held first and looked at again then, so that what is killed is
+// what was found.
+func endOrphan(f found) error {
+	handle, err := proc.OpenPID(f.pid)
+	if errors.Is(err, proc.ErrOther) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer handle.Close()
+	if now, ok := initAt(f.pid); !ok || now != f || handle.Ended() {
+		return nil
+	}
+	if err := handle.Kill(); err != nil {
+		return fmt.Errorf("cannot end abandoned machine %s: %w", f.name, err)
+	}
+	if !handle.Wait(endWait) {
+		return fmt.Errorf("cannot end abandoned machine %s: pid %d was killed but is not gone", f.name, f.pid)
+	}
+	return nil
+}
