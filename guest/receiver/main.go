@@ -69,7 +69,7 @@ func perform(args []string) (any, error) {
 	type nothing struct{}
 	switch verb {
 	case protocol.VerbHello:
-		return hello(display())
+		return hello(displayName())
 	case protocol.VerbPrepare:
 		return nothing{}, prepare(args[0], args[1])
 	case protocol.VerbMkdir:
@@ -100,7 +100,7 @@ func invoke(root, request string) (protocol.Ack, error) {
 	if err != nil {
 		return protocol.Ack{}, failure(protocol.CodeIO, "", "cannot find the runtime's own file: %v", err)
 	}
-	receipt, written, err := Run(ctx, root, request, Options{Display: display(), Executable: self})
+	receipt, written, err := Run(ctx, root, request, Options{Display: displayName(), Executable: self})
 	if err != nil {
 		return protocol.Ack{}, err
 	}
@@ -111,6 +111,6 @@ func invoke(root, request string) (protocol.Ack, error) {
 	return ack, nil
 }
 
-// display is the X display as scripts see it. The environment of the guest's session is a fact about the guest, not a
+// displayName is the X display as scripts see it. The environment of the guest's session is a fact about the guest, not a
 // setting of the relay's; this is the one place that looks at it.
-func display() string { return os.Getenv("DISPLAY") }
+func displayName() string { return os.Getenv("DISPLAY") }

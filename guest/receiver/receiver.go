@@ -1,37 +1,325 @@
 package receiver
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"time"
 
+	"github.com/seed-1e4c9d81/mcp-relay/evidence"
 	"github.com/seed-1e4c9d81/mcp-relay/guest/protocol"
+	"github.com/seed-1e4c9d81/mcp-relay/guest/receiver/admission"
 )
-
-// Picture is one capture of the screen, as a whole PNG file.
-type Picture struct {
-	PNG   []byte
-	Blank bool // one colour all over
-}
-
-// Capturer takes pictures of the screen.
-type Capturer interface {
-	Capture(ctx context.Context) (Picture, error)
-}
 
 // Options of Run. The zero value is a receiver without a display.
 type Options struct {
 	Display    string             // X display of CaptureX11
-	Executable string             // the runtime itself, started as a drain for output that leftovers still hold; "" starts none
+	Executable string             // the runtime itself, started to read on where leftovers still print; "" starts none
 	Capturer   Capturer           // instead of the one the request names
-	Now        func() time.Time   // nil: time.Now
-	Hook       func(point string) // nil: nothing; called after each durable point, in order
+	Hook       func(point string) // nil: nothing; called after each durable point, in the order of points
 }
 
-// Run admits the request file and carries it out at most once. It returns the receipt, and the path of the receipt file
-// where one exists: there is none for a request without a usable id, for one whose run is still going on, and when the disk
-// refused it. The error is for a root that cannot be used at all; then nothing ran.
-func Run(ctx context.Context, root, requestPath string, opt Options) (receipt protocol.Receipt, written string, err error) {
-	return protocol.Receipt{}, "", failure(protocol.CodeIO, "", "the receiver is not here yet")
+// Run admits the request file and carries it out at most once. It returns the receipt, and the path of the receipt file where
+// there is one: none exists for a request without usable ids, for an id that belongs to other bytes, for a run that is
+// still going on, and where the disk refused it. The error is for a root that cannot be used at all; then nothing ran.
+//
+// The end of ctx is a cancellation: a running script is killed with all it started, and the run recorded as uncertain.
+func Run(ctx context.Context, root, requestPath string, opt Options) (protocol.Receipt, string, error) {
+	root = filepath.Clean(root)
+	data, err := readRequest(root, requestPath)
+	if err != nil {
+		return unwritten("unknown", refuse(protocol.ReasonValidation, "cannot read the request: %v", err)), "", nil
+	}
+	ids, err := admission.Identify(data)
+	if err != nil {
+		return unwritten("unknown", refuse(protocol.ReasonValidation, "%v", err)), "", nil
+	}
+	if filepath.Clean(requestPath) != filepath.Join(root, "requests", ids.ExecutionID+".json") {
+		return unwritten(ids.ExecutionID, refuse(protocol.ReasonValidation, "request is not at requests/%s.json below the guest root", ids.ExecutionID)), "", nil
+	}
+	r := newReceiver(root, ids, data, opt)
+	for _, dir := range []string{"state/receiver/started", "state/receiver/receipts", "state/records/action", "state/records/execution",
+		"state/outputs", "state/snapshots/" + ids.SessionID, lockDir} {
+		if err := makeDirs(root, dir); err != nil {
+			return protocol.Receipt{}, "", err
+		}
+	}
+	return r.answer(ctx)
+}
+
+const lockDir = ".receiver-lock"
+
+// receiver answers one request.
+type receiver struct {
+	opt  Options
+	root string
+	ids  admission.IDs
+	data []byte // the request, byte for byte
+	sum  string // its SHA-256
+}
+
+func newReceiver(root string, ids admission.IDs, data []byte, opt Options) *receiver {
+	if opt.Hook == nil {
+		opt.Hook = func(string) {}
+	}
+	return &receiver{opt: opt, root: root, ids: ids, data: data, sum: hexSum(data)}
+}
+
+func hexSum(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+func (r *receiver) state(parts ...string) string {
+	return filepath.Join(append([]string{r.root, "state"}, parts...)...)
+}
+
+func (r *receiver) receiptPath(id string) string { return r.state("receiver", "receipts", id+".json") }
+func (r *receiver) claimPath(id string) string   { return r.state("receiver", "started", id+".json") }
+
+// answer finds the answer on disk, or makes it under the lock.
+func (r *receiver) answer(ctx context.Context) (protocol.Receipt, string, error) {
+	if receipt, path, done := r.known(false); done {
+		return receipt, path, nil
+	}
+	lock, before, err := acquire(filepath.Join(r.root, lockDir))
+	if errors.Is(err, errBusy) {
+		receipt, path := r.turnAway(refuse(protocol.ReasonBusy, "%v; nothing was run: try again when it has ended", errBusy))
+		return receipt, path, nil
+	}
+	if err != nil {
+		receipt, path := r.turnAway(refuse(protocol.ReasonStorage, "%v", err))
+		return receipt, path, nil
+	}
+	defer lock.release()
+	return r.locked(ctx, lock, before)
+}
+
+// locked goes on under the lock: closes the books of a receiver that died, then looks again, then claims the id.
+func (r *receiver) locked(ctx context.Context, lock *lock, before owner) (protocol.Receipt, string, error) {
+	if no := crowded(before); no != nil {
+		receipt, path := r.turnAway(no)
+		return receipt, path, nil
+	}
+	journal, history, err := r.openJournal()
+	if err != nil {
+		damaged := (*evidence.DamagedError)(nil)
+		reason := protocol.ReasonStorage
+		if errors.As(err, &damaged) {
+			reason = protocol.ReasonDamaged
+		}
+		receipt, path := r.turnAway(refuse(reason, "%v; nothing was run", err))
+		return receipt, path, nil
+	}
+	defer journal.Close()
+	if err := r.closeBooks(before, journal, history); err != nil {
+		receipt, path := r.turnAway(refuse(protocol.ReasonStorage, "cannot close the books of the run before: %v; nothing was run", err))
+		return receipt, path, nil
+	}
+	if receipt, path, done := r.known(true); done {
+		return receipt, path, nil
+	}
+	if err := lock.own(r.ids.ExecutionID, r.sum); err != nil {
+		receipt, path := r.turnAway(refuse(protocol.ReasonStorage, "%v; nothing was run", err))
+		return receipt, path, nil
+	}
+	r.opt.Hook(pointOwned)
+	if err := r.claim(""); err != nil {
+		return r.unclaimed(err)
+	}
+	r.opt.Hook(pointClaimed)
+	run := &run{receiver: r, lock: lock, journal: journal, groups: history.Groups}
+	receipt, path := run.carry(ctx)
+	r.opt.Hook(pointAnswered)
+	if !run.unsettled {
+		// A record that stays unsettled only makes the next receiver look, and find all done.
+		_ = lock.enter(phaseSettled, nil)
+	}
+	r.opt.Hook(pointSettled)
+	return receipt, path, nil
+}
+
+// known answers from what the disk holds under the id; done is false when nothing is known.
+func (r *receiver) known(locked bool) (protocol.Receipt, string, bool) {
+	known, err := r.look(locked)
+	if err != nil {
+		return r.uncertain("what is known of this execution cannot be read: %v", err), "", true
+	}
+	switch admission.Judge(r.sum, known) {
+	case admission.Answer:
+		return *known.Receipt, r.receiptPath(r.ids.ExecutionID), true
+	case admission.OtherBytes:
+		no := refuse(protocol.ReasonIdentity, "execution id %s belongs to another request; this one was not run", r.ids.ExecutionID)
+		return unwritten(r.ids.ExecutionID, no), "", true
+	case admission.Refused:
+		receipt, path := r.write(r.refused(&refusal{known.Claim.Refused, "this execution was refused before, and nothing was run"}))
+		return receipt, path, true
+	case admission.Running:
+		return r.uncertain("this execution was started already and will not be repeated; it may still be running"), "", true
+	case admission.Lost:
+		receipt, path := r.write(r.uncertain("this execution was started already and will not be repeated; how it ended is not known"))
+		return receipt, path, true
+	}
+	return protocol.Receipt{}, "", false
+}
+
+// look reads the claim and the receipt of the id.
+func (r *receiver) look(locked bool) (admission.Known, error) {
+	known := admission.Known{Locked: locked}
+	var err error
+	// The receipt is read after the claim: a claim without receipt must not miss one written in between.
+	if known.Claim, err = load[admission.Claim](r.claimPath(r.ids.ExecutionID)); err != nil {
+		return known, err
+	}
+	known.Receipt, err = load[protocol.Receipt](r.receiptPath(r.ids.ExecutionID))
+	return known, err
+}
+
+// load reads a JSON file; nil when there is none.
+func load[T any](path string) (*T, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var v T
+	if err == nil {
+		err = json.Unmarshal(data, &v)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot read %s: %w", path, err)
+	}
+	return &v, nil
+}
+
+// claim burns the id: fs.ErrExist when somebody else did.
+func (r *receiver) claim(refused string) error {
+	data, err := compact(admission.Claim{ExecutionID: r.ids.ExecutionID, RequestSHA256: r.sum, Refused: refused})
+	if err != nil {
+		return err
+	}
+	return evidence.WriteExclusive(r.claimPath(r.ids.ExecutionID), data, 0o600)
+}
+
+// unclaimed is the answer when the claim failed.
+func (r *receiver) unclaimed(err error) (protocol.Receipt, string, error) {
+	if errors.Is(err, fs.ErrExist) {
+		if receipt, path, done := r.known(false); done {
+			return receipt, path, nil
+		}
+	}
+	return unwritten(r.ids.ExecutionID, refuse(protocol.ReasonStorage, "%v; nothing was run", err)), "", nil
+}
+
+// turnAway refuses the request without the right to change the recording: it claims the id first, so that nobody can run it
+// any more, then writes the receipt.
+func (r *receiver) turnAway(no *refusal) (protocol.Receipt, string) {
+	if err := r.claim(no.reason); err != nil {
+		receipt, path, _ := r.unclaimed(err)
+		return receipt, path
+	}
+	return r.write(r.refused(no))
+}
+
+// write makes a receipt durable. A receipt that is there already stays, and is the answer.
+func (r *receiver) write(receipt protocol.Receipt) (protocol.Receipt, string) {
+	path := r.receiptPath(receipt.ExecutionID)
+	data, err := compact(receipt)
+	if err == nil {
+		err = evidence.WriteExclusive(path, data, 0o600)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		if stored, err := load[protocol.Receipt](path); err == nil && stored != nil {
+			return *stored, path
+		}
+	}
+	if err != nil {
+		return receipt, ""
+	}
+	return receipt, path
+}
+
+// openJournal opens the journal and reads what it says of the runs before.
+func (r *receiver) openJournal() (*evidence.Journal, *admission.History, error) {
+	path := r.state("journal", "events.jsonl")
+	journal, err := evidence.OpenJournal(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	history := &admission.History{}
+	f, err := os.Open(path)
+	if err == nil {
+		defer f.Close()
+		_, err = evidence.ReadJournal(f, func(l evidence.JournalLine) error { return history.Add(l.Raw) })
+	}
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("cannot read the journal: %w", err), journal.Close())
+	}
+	return journal, history, nil
+}
+
+// readRequest reads the request file, bounded.
+func readRequest(root, path string) ([]byte, error) {
+	f, err := openFile(root, filepath.Clean(path))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, protocol.MaxRequest+1))
+}
+
+// refusal is why nothing was dispatched.
+type refusal struct{ reason, diagnostic string }
+
+func refuse(reason, format string, args ...any) *refusal {
+	return &refusal{reason, fmt.Sprintf(format, args...)}
+}
+
+// maxDiagnostic bounds the text of an outcome.
+const maxDiagnostic = 64 << 10
+
+// unwritten is the answer to a request that must leave no file.
+func unwritten(id string, no *refusal) protocol.Receipt {
+	return protocol.Receipt{
+		ExecutionID:   id,
+		Outcome:       protocol.Outcome{Kind: protocol.Refused, Reason: no.reason, Diagnostic: bounded(no.diagnostic, maxDiagnostic)},
+		ImageEvidence: protocol.ImageEvidence{Status: protocol.ImageCaptureUnknown, Snapshots: []protocol.Snapshot{}},
+	}
+}
+
+// refused is the receipt of a request that was not admitted.
+func (r *receiver) refused(no *refusal) protocol.Receipt {
+	receipt := unwritten(r.ids.ExecutionID, no)
+	receipt.SessionID, receipt.RequestSHA256 = r.ids.SessionID, r.sum
+	if req, err := admission.Decode(r.data, r.root); err == nil && !admission.PlanOf(req.Snapshots).After {
+		receipt.ImageEvidence.Status = protocol.ImageNotRequested
+	}
+	return receipt
+}
+
+// uncertain is the receipt of an execution that may have run.
+func (r *receiver) uncertain(format string, args ...any) protocol.Receipt {
+	receipt := r.refused(&refusal{})
+	receipt.Outcome = protocol.Outcome{Kind: protocol.Uncertain, Diagnostic: bounded(fmt.Sprintf(format, args...), maxDiagnostic)}
+	return receipt
+}
+
+// compact is v as compact JSON without HTML escapes.
+func compact(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, fmt.Errorf("cannot encode: %w", err)
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 // bounded cuts text to at most limit bytes, between characters.
@@ -44,3 +332,5 @@ func bounded(text string, limit int) string {
 	}
 	return text[:limit]
 }
+
+func stamp(t time.Time) string { return t.UTC().Format(evidence.TimeFormat) }

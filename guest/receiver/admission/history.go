@@ -94,11 +94,10 @@ func (h *History) annotation(l line) {
 	}
 }
 
-// complete forgets a run that has its end. The last run of a group closes it; where a run failed its group, a
-// group-incomplete line stands before.
+// complete forgets a run that has its end. The last run of a group closes it, and one that failed breaks it.
 func (h *History) complete(u *Unfinished, o protocol.Outcome) {
 	a := h.Groups.Active
-	if a != nil && u.group != nil && u.group.GroupID == a.GroupID && u.group.Phase == PhaseLast && Keeps(o) {
+	if a != nil && u.group != nil && u.group.GroupID == a.GroupID && (u.group.Phase == PhaseLast || !Keeps(o)) {
 		h.Groups = h.Groups.Abandon()
 	}
 	for i := range h.open {
