@@ -170,14 +170,26 @@ func (s *Server) turnOf(request *mcp.CallToolRequest) *turn {
 	return nil
 }
 
-// run calls the relay. A panic there becomes an error; its value and stack go to the log only.
-func (s *Server) run(ctx context.Context, t tool, input []byte) (result guest.Result, err error) {
-	defer func() {
-		if broken := recover(); broken != nil {
-			s.options.Log.Error().Str("event", "mcp.call-panicked").Str("tool", t.name).
-				Str("reason", fmt.Sprint(broken)).Bytes("stack", debug.Stack()).Send()
-			err = errBroken
-		}
+// run calls the relay, in a goroutine of its own so that whatever ends it there is an outcome. A panic becomes an error; its
+// value and stack go to the log only.
+func (s *Server) run(ctx context.Context, t tool, input []byte) (guest.Result, error) {
+	type outcome struct {
+		result guest.Result
+		err    error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		ended := outcome{err: errBroken} // stands unless the call returns
+		defer func() {
+			if broken := recover(); broken != nil {
+				s.options.Log.Error().Str("event", "mcp.call-panicked").Str("tool", t.name).
+					Str("reason", fmt.Sprint(broken)).Bytes("stack", debug.Stack()).Send()
+			}
+			done <- ended
+		}()
+		result, err := t.call(ctx, s.relay, input)
+		ended = outcome{result, err}
 	}()
-	return t.call(ctx, s.relay, input)
+	ended := <-done
+	return ended.result, ended.err
 }

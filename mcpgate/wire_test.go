@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -99,7 +100,7 @@ func play(t *testing.T, file string, archive *txtar.Archive) {
 	}
 }
 
-// wireRelay hangs in a script that says so, panics in one that says so, and otherwise echoes.
+// wireRelay hangs, panics, ends its goroutine or fails in a script that says so, and otherwise echoes.
 func wireRelay(ctx context.Context, tool string, in any) (guest.Result, error) {
 	if script, ok := in.(guest.Script); ok && script.Code != nil {
 		switch *script.Code {
@@ -108,6 +109,8 @@ func wireRelay(ctx context.Context, tool string, in any) (guest.Result, error) {
 			return guest.Result{}, fmt.Errorf("cannot wait for the script: %w", ctx.Err())
 		case "panic":
 			panic("secret")
+		case "exit":
+			runtime.Goexit()
 		case "fail":
 			return guest.Result{}, errors.New("cannot do it")
 		}
