@@ -363,7 +363,8 @@ func TestTwoClientsMayUseTheSameIDs(t *testing.T) {
 		second.send(t, opening)
 		second.out.take()
 		first.send(t, scriptLine(1, "a-1", "x"))
-		second.send(t, scriptLine(1, "b-1", "x"), `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`+"\n")
+		second.send(t, scriptLine(1, "b-1", "x"))
+		second.send(t, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}`+"\n")
 		if got := second.out.take(); !strings.Contains(got, "the client cancelled the call") {
 			t.Errorf("the second client's call: %s", got)
 		}
