@@ -42,7 +42,8 @@ type Report struct {
 
 // Problem is one thing wrong with a package. Path is relative to the package, "" for the package itself.
 type Problem struct {
-	Kind    string `json:"kind"` // one of the Problem constants
+	Kind    string `json:"kind"`           // one of the Problem constants
+	Rule    string `json:"rule,omitempty"` // of the analysis, as H7
 	Path    string `json:"path"`
 	Line    int    `json:"line,omitempty"` // of a journal, from 1
 	Message string `json:"message"`
@@ -50,12 +51,13 @@ type Problem struct {
 
 // Kinds of problems. They are stable.
 const (
-	ProblemChanged  = "changed"  // a listed file has other bytes than the manifest says
-	ProblemAdded    = "added"    // a file the manifest does not list
-	ProblemRemoved  = "removed"  // a listed file that is not there
-	ProblemRenamed  = "renamed"  // a listed file that is there under another name
-	ProblemUnsafe   = "unsafe"   // a symlink, special file, second hard link, or a name no package may hold
-	ProblemManifest = "manifest" // manifest.json breaks its own rules or contradicts the folder
-	ProblemJournal  = "journal"  // the journal is damaged, or lines that something vouches for are missing
-	ProblemEvidence = "evidence" // records contradict each other: a hard failure of the analysis
+	ProblemChanged    = "changed"    // a listed file has other bytes than the manifest says
+	ProblemAdded      = "added"      // a file the manifest does not list
+	ProblemRemoved    = "removed"    // a listed file that is not there
+	ProblemRenamed    = "renamed"    // a listed file that is there under another name
+	ProblemUnsafe     = "unsafe"     // a symlink, special file, second hard link, or a name no package may hold
+	ProblemUnreadable = "unreadable" // a file or folder that the reader may not or cannot read
+	ProblemManifest   = "manifest"   // manifest.json breaks its own rules or contradicts the folder
+	ProblemJournal    = "journal"    // the journal is damaged, or lines that something vouches for are missing
+	ProblemEvidence   = "evidence"   // records contradict each other: a hard failure of the analysis
 )

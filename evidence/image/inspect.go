@@ -12,7 +12,6 @@ type Info struct {
 	MimeType string
 	Width    int
 	Height   int
-	alpha    bool
 }
 
 // Inspect checks that data is a whole PNG, JPEG or WebP with one still picture, without decoding a pixel: order, length and
@@ -43,7 +42,9 @@ func inspectContainer(data []byte) (Info, error) {
 
 // Sniff names the type that the first bytes promise: PNG, JPEG, WebP, GIF, or "" for anything else. 12 bytes are enough.
 func Sniff(data []byte) string {
-	has := func(at int, magic string) bool { return len(data) >= at+len(magic) && string(data[at:at+len(magic)]) == magic }
+	has := func(at int, magic string) bool {
+		return len(data) >= at+len(magic) && string(data[at:at+len(magic)]) == magic
+	}
 	switch {
 	case has(0, pngSignature):
 		return "image/png"

@@ -95,7 +95,6 @@ func (w *pngWalk) chunk(c pngChunk) error {
 	case "acTL", "fcTL", "fdAT":
 		return unavailable("animated PNG is not accepted")
 	case "tRNS":
-		w.info.alpha = true
 		return w.transparency(c.data)
 	default:
 		return checkAncillary(c.kind)
@@ -145,6 +144,6 @@ func (w *pngWalk) header(data []byte) error {
 		return unavailable("the PNG is %d x %d, over %d a side", width, height, MaxSide)
 	}
 	w.colour = colour
-	w.info = Info{MimeType: "image/png", Width: int(width), Height: int(height), alpha: colour == 4 || colour == 6}
+	w.info = Info{MimeType: "image/png", Width: int(width), Height: int(height)}
 	return checkSides(w.info.Width, w.info.Height)
 }
