@@ -80,7 +80,7 @@ func unpackInto(archive string, size int64, want []frame.Want, target, staging s
 	}
 	for _, entry := range got {
 		rel := filepath.FromSlash(entry.Path)
-		if err := publish(filepath.Join(staging, rel), filepath.Join(target, rel)); err != nil {
+		if err := move(filepath.Join(staging, rel), filepath.Join(target, rel)); err != nil {
 			return err
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -262,4 +261,11 @@ func serviceError(status int, code, text string) error {
 	return &machine.Error{Op: "scripted", Status: status, Code: code, Message: text}
 }
 
-const soon = 10 * time.Second
+// produce makes a file in the guest's workspace, as a script would.
+func (b *bench) produce(g *Guest, rel, content string) {
+	b.Helper()
+	path := filepath.Join(g.rec().workspace(), rel)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(content), 0o600)); err != nil {
+		b.Fatal(err)
+	}
+}

@@ -1,7 +1,6 @@
 package guest
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,7 +20,6 @@ const (
 	eventStage                = "stage"
 	eventExtract              = "extract"
 	eventExtractionIncomplete = "extraction-incomplete"
-	eventExtractionReused     = "extraction-reused"
 	eventWorkspaceIncomplete  = "workspace-incomplete"
 	eventStateReused          = "state-reused"
 	eventArchiveFallback      = "archive-fallback"
@@ -31,9 +29,9 @@ const (
 	eventFinish               = "finish"
 	eventRelease              = "release"
 	eventReleaseError         = "release-error"
-	eventHeartbeatUncertain   = "heartbeat-uncertain"
 
-	// EventRenewalStopped, EventRenewalPaused and EventFinalRenewalFailed are for Note, by whoever runs the lease clock.
+	// For Note, by whoever runs the lease clock.
+	EventHeartbeatUncertain = "heartbeat-uncertain"
 	EventRenewalStopped     = "renewal-stopped"
 	EventRenewalPaused      = "renewal-paused"
 	EventFinalRenewalFailed = "final-renewal-failed"
@@ -80,7 +78,7 @@ func (g *Guest) eventDir() string {
 }
 
 func writeEvent(dir string, at time.Time, event Event) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := evidence.MakeDirs(dir, 0o700); err != nil {
 		return err
 	}
 	data, err := evidence.MarshalRecord(event)
@@ -100,21 +98,25 @@ func (g *Guest) importEvents() error {
 	if err != nil {
 		return fmt.Errorf("cannot move the first events into the evidence: %w", err)
 	}
-	if err := os.MkdirAll(to, 0o700); err != nil {
+	if err := evidence.MakeDirs(to, 0o700); err != nil {
 		return fmt.Errorf("cannot make the evidence folder: %w", err)
 	}
 	for _, entry := range entries {
 		if !strings.HasSuffix(entry.Name(), ".json") {
-			continue
+			continue // a temporary file of a writer that died
 		}
-		data, err := os.ReadFile(filepath.Join(from, entry.Name()))
-		if err == nil && json.Valid(data) {
+		source := filepath.Join(from, entry.Name())
+		data, err := os.ReadFile(source)
+		if err == nil {
 			err = evidence.WriteExclusive(filepath.Join(to, entry.Name()), data, 0o600)
 		}
-		if err != nil && !errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("cannot move the first events into the evidence: %w", err)
+		if errors.Is(err, fs.ErrExist) {
+			err = nil // moved before, by a process that died before it removed the source
 		}
-		if err := os.Remove(filepath.Join(from, entry.Name())); err != nil {
+		if err == nil {
+			err = os.Remove(source)
+		}
+		if err != nil {
 			return fmt.Errorf("cannot move the first events into the evidence: %w", err)
 		}
 	}

@@ -10,12 +10,13 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/seed-1e4c9d81/mcp-relay/evidence"
 	"github.com/seed-1e4c9d81/mcp-relay/guest/protocol"
 )
 
-// makeDir makes the parent of path, private.
+// makeDir makes the parent of path, private and durable.
 func makeDir(path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := evidence.MakeDirs(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("cannot make a folder for %s: %w", path, err)
 	}
 	return nil
@@ -75,10 +76,18 @@ func copyFile(from, to string) (err error) {
 
 // publish moves a checked file under its final name, which must be free, durably. The two may lie on different volumes.
 func publish(from, to string) error {
-	if err := makeDir(to); err != nil {
+	if err := syncPath(from); err != nil {
 		return err
 	}
-	if err := syncPath(from); err != nil {
+	if err := move(from, to); err != nil {
+		return err
+	}
+	return syncPath(filepath.Dir(to))
+}
+
+// move is publish for whoever flushes the whole tree afterwards.
+func move(from, to string) error {
+	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
 		return err
 	}
 	err := os.Link(from, to)
@@ -90,7 +99,7 @@ func publish(from, to string) error {
 	if err != nil {
 		return fmt.Errorf("cannot publish %s: %w", to, err)
 	}
-	return syncPath(filepath.Dir(to))
+	return nil
 }
 
 // syncPath flushes one file or folder.

@@ -32,7 +32,7 @@ func (g *Guest) Finish(ctx context.Context) (Result, error) {
 	}
 	if g.rec().Delivered == nil {
 		if err := g.deliver(ctx); err != nil {
-			return Result{}, g.fail("finish", fmt.Errorf("cannot deliver the evidence; the machine is kept, and finish may be called again: %w", err))
+			return Result{}, g.fail("finish", unlessRefused(err, "cannot deliver the evidence; the machine is kept, and finish may be called again"))
 		}
 	}
 	if err := g.destroy(ctx, "finished"); err != nil {

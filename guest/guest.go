@@ -94,6 +94,15 @@ func (g *Guest) fail(operation string, cause error) error {
 	return &OperationError{Guest: g.name, Cause: cause, Status: g.Status()}
 }
 
+// unlessRefused puts words before a failure; a refusal says by itself all there is to say.
+func unlessRefused(err error, words string) error {
+	var refused *RefusedError
+	if errors.As(err, &refused) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", words, err)
+}
+
 // machineName is the machine's name at the service; a guest without a lease has none.
 func (g *Guest) machineName() (string, error) {
 	if r := g.rec(); r.Lease != nil {
@@ -161,6 +170,3 @@ func unixTime(seconds float64) time.Time {
 	}
 	return time.Unix(0, int64(seconds*1e9))
 }
-
-// quoteList is for texts.
-func quoteList(list []string) string { return fmt.Sprintf("%q", list) }

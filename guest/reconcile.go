@@ -46,6 +46,9 @@ func (g *Guest) Reconcile(ctx context.Context) error {
 		return g.fail("reconcile", err)
 	}
 	g.unreconciled.Store(false)
+	if err := g.importEvents(); err != nil { // nothing to do, unless a process died just after it adopted the machine
+		return g.fail("reconcile", err)
+	}
 	return nil
 }
 
@@ -168,7 +171,11 @@ func (g *Guest) close(reason string) error {
 	if err := makeDir(r.HostRoot); err != nil {
 		return err
 	}
-	if err := evidence.WriteRecord(r.HostRoot+".lifecycle.json", fact); err != nil {
+	path := r.HostRoot + ".lifecycle.json"
+	if exists(path) { // by a process that died before it cleared the record; its reason is the true one
+		return g.forget()
+	}
+	if err := evidence.WriteRecord(path, fact); err != nil {
 		return fmt.Errorf("cannot write the lifecycle record: %w", err)
 	}
 	return g.forget()

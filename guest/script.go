@@ -29,6 +29,7 @@ type ScriptResult struct {
 	StdoutStream         *protocol.Stream        `json:"stdoutStream,omitempty"`
 	StderrStream         *protocol.Stream        `json:"stderrStream,omitempty"`
 	Leftover             []protocol.Process      `json:"leftover,omitempty"`
+	LeftoverTotal        int                     `json:"leftoverTotal,omitempty"`
 	TimeoutMs            int64                   `json:"timeoutMs"`
 	Step                 protocol.Step           `json:"step"`
 	Snapshots            protocol.Snapshots      `json:"snapshots"`
@@ -64,7 +65,7 @@ func (g *Guest) Script(ctx context.Context, in Script) (Result, error) {
 	}
 	run, err := g.prepare(in)
 	if err != nil {
-		return Result{}, g.fail("script", fmt.Errorf("cannot record the run, so nothing was sent and nothing ran: %w", err))
+		return Result{}, g.fail("script", unlessRefused(err, "cannot record the run, so nothing was sent and nothing ran"))
 	}
 	defer os.Remove(run.script)
 	verdict := g.dispatch(ctx, run)
@@ -108,20 +109,29 @@ func (g *Guest) prepare(in Script) (run, error) {
 		ExecutionID: id, SessionID: rec.SessionID, Argv: []string{in.Language, source.script.Path}, SubmittedAt: isoTime(g.now()), State: statePending,
 		Script: submittedScript{ScriptID: scriptID(source.script), RemotePath: source.script.Path, Language: in.Language, SHA256: source.script.SHA256},
 	}
-	if err := g.submit(r.submission); err != nil {
-		return r, err
-	}
+	return r, g.writeRequest(r)
+}
+
+// writeRequest makes the submission pending and the exact request durable, in this order.
+func (g *Guest) writeRequest(r run) error {
 	data, err := evidence.MarshalRecord(r.request)
 	if err != nil {
-		return r, err
+		return err
 	}
 	if len(data) > protocol.MaxRequest {
-		return r, Refuse("the request is %d bytes long; at most %d are taken", len(data), protocol.MaxRequest)
+		return Refuse("the request is %d bytes long; at most %d are taken", len(data), protocol.MaxRequest)
 	}
-	if err := makeDir(r.sent); err != nil {
-		return r, err
+	if err := g.submit(r.submission); err != nil {
+		return err
 	}
-	return r, evidence.WriteExclusive(r.sent, data, 0o600)
+	err = makeDir(r.sent)
+	if err == nil {
+		err = evidence.WriteExclusive(r.sent, data, 0o600)
+	}
+	if err != nil {
+		return errors.Join(err, g.settle(r.submission, refusedByHost("the request could not be recorded: %v", err)))
+	}
+	return nil
 }
 
 // scriptSource is a script read once: its private copy on the host and its place in the guest.
@@ -300,7 +310,8 @@ func (g *Guest) answer(r run, v verdict) Result {
 	}
 	if c := v.receipt; c != nil {
 		value.Stdout, value.Stderr, value.StdoutStream, value.StderrStream = c.Stdout, c.Stderr, c.StdoutStream, c.StderrStream
-		value.TimedOut, value.OutputTruncated, value.TerminationConfirmed, value.Leftover = c.TimedOut, c.OutputTruncated, c.TerminationConfirmed, c.Leftover
+		value.TimedOut, value.OutputTruncated, value.TerminationConfirmed = c.TimedOut, c.OutputTruncated, c.TerminationConfirmed
+		value.Leftover, value.LeftoverTotal = c.Leftover, c.LeftoverTotal
 		value.ImageEvidence = &c.ImageEvidence
 	}
 	delivery := g.pendingImage(r.request, v)

@@ -54,6 +54,14 @@ func completed(req protocol.Request, code int) protocol.Receipt {
 	}
 }
 
+// exitCode of an outcome, or -1.
+func exitCode(o protocol.Outcome) int {
+	if o.ExitStatus == nil || o.ExitStatus.Code == nil {
+		return -1
+	}
+	return *o.ExitStatus.Code
+}
+
 // hostVerdict is host/receipts/<id>.json.
 func (b *bench) hostVerdict(g *Guest, id string) (v protocol.Receipt) {
 	b.Helper()
@@ -394,7 +402,7 @@ func TestDiagnosticNeedsNoReceiver(t *testing.T) {
 		t.Fatal(err)
 	}
 	value := result.Value.(DiagnosticResult)
-	if !result.Failed || *value.Outcome.ExitStatus.Code != 3 || !strings.Contains(value.Output, "out\n") || !strings.Contains(value.Output, "err\n") {
+	if !result.Failed || exitCode(value.Outcome) != 3 || !strings.Contains(value.Output, "out\n") || !strings.Contains(value.Output, "err\n") {
 		t.Errorf("result %+v, want exit 3 and both streams", value)
 	}
 	if b.api.Calls("push")+b.api.Calls("pull") != 0 {

@@ -116,10 +116,13 @@ func (s *Session) Create(ctx context.Context, name string, in AcquireInput) (*Gu
 		return nil, err
 	}
 	dir := s.guestDir(name)
-	if err := os.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
-		return nil, fmt.Errorf("cannot make the state folder: %w", err)
+	if err := makeDir(dir); err != nil {
+		return nil, err
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("cannot claim the guest name %s: %w", name, err)
+	}
+	if err := syncPath(filepath.Dir(dir)); err != nil {
 		return nil, fmt.Errorf("cannot claim the guest name %s: %w", name, err)
 	}
 	lock, err := takeLock(dir)

@@ -59,14 +59,17 @@ func (g *Guest) stage(ctx context.Context, in StageInput) (StageResult, error) {
 	if err := g.stageRefusal(in); err != nil {
 		return StageResult{}, err
 	}
+	if err := g.checkNode(ctx, in.NodePath); err != nil {
+		return StageResult{}, err
+	}
+	if g.rec().Staged {
+		return g.correct(in)
+	}
 	files, items, err := g.stageItems(in)
 	if err != nil {
 		return StageResult{}, err
 	}
 	defer files.Close()
-	if err := g.checkNode(ctx, in.NodePath); err != nil {
-		return StageResult{}, err
-	}
 	target, err := g.target(ctx, in.CuaDriver)
 	if err != nil {
 		return StageResult{}, err
@@ -78,10 +81,21 @@ func (g *Guest) stage(ctx context.Context, in StageInput) (StageResult, error) {
 	if err != nil {
 		return StageResult{}, err
 	}
-	if g.rec().Staged {
-		return g.stageResult(nil, nil), nil
-	}
 	return g.stageAll(ctx, files, items, target)
+}
+
+// correct takes corrected paths on a staged guest. Nothing is sent; the recording goes on.
+func (g *Guest) correct(in StageInput) (StageResult, error) {
+	err := g.update(func(r *Record) {
+		r.Node = firstOf(in.NodePath, r.Node)
+		if in.CuaDriver == "" || r.Capture == nil || r.Capture.Capture != protocol.CaptureCuaDriver {
+			return
+		}
+		capture := *r.Capture
+		capture.Driver = in.CuaDriver
+		r.Capture, r.CuaDriver = &capture, in.CuaDriver
+	})
+	return g.stageResult(nil, nil), err
 }
 
 // stageAll is a first or repeated staging: everything is pushed anew.
@@ -262,6 +276,10 @@ func (g *Guest) pushRuntime(ctx context.Context, target guestTarget) (*protocol.
 	local, err := g.s.opt.Runtime(target.goos, target.goarch)
 	if err != nil {
 		return nil, fmt.Errorf("cannot stage guest %q: there is no guest runtime for %s/%s: %w", g.name, target.goos, target.goarch, err)
+	}
+	local, err = filepath.EvalSymlinks(local)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the guest runtime: %w", err)
 	}
 	fact, err := hashFile(local)
 	if err != nil {
