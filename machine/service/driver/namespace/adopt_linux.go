@@ -34,18 +34,22 @@ func (d *hostDriver) Adopt(ctx context.Context, spec driver.Spec) (driver.Guest,
 		return nil, d.bury(spec, r)
 	}
 	g := newGuest(spec, r, handle)
-	if r.State == stateReady {
+	switch err := g.ping(ctx); {
+	case err == nil && r.State == stateReady:
 		return g, nil
+	case err == nil:
+		r.State = stateReady
+		return g, r.write(spec.Folder)
+	case ctx.Err() != nil:
+		handle.Close()
+		return nil, err
+	case r.State == stateReady && !errors.Is(err, driver.ErrGone):
+		return g, nil // it exists, and that it does not answer now is for its user to find and for its lease to end
 	}
-	if err := g.ping(ctx); err != nil {
-		if ctx.Err() != nil {
-			handle.Close()
-			return nil, err
-		}
-		return nil, errors.Join(driver.ErrGone, g.Destroy(ctx))
+	if err := g.Destroy(ctx); err != nil {
+		return nil, fmt.Errorf("machine %s is gone, but not all of it: %w", spec.Name, err)
 	}
-	r.State = stateReady
-	return g, r.write(spec.Folder)
+	return nil, driver.ErrGone
 }
 
 // bury removes what a machine left that ended without us.
