@@ -227,15 +227,15 @@ func (a Application) Validate() error {
 // blanks are the code points ECMAScript calls white space or line ends; U+0085 is not one of them.
 const blanks = "\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
 
-// checkText: not empty, whole Unicode characters, none below U+0020, at least one that is not blank, at most max of them.
-func checkText(s string, max int) error {
+// checkText: not empty, whole Unicode characters, none below U+0020, at least one that is not blank, at most limit of them.
+func checkText(s string, limit int) error {
 	switch {
 	case s == "":
 		return errors.New("empty")
 	case !utf8.ValidString(s):
 		return errors.New("not valid UTF-8")
-	case utf8.RuneCountInString(s) > max:
-		return fmt.Errorf("longer than %d characters", max)
+	case utf8.RuneCountInString(s) > limit:
+		return fmt.Errorf("longer than %d characters", limit)
 	case strings.IndexFunc(s, func(r rune) bool { return r < 0x20 }) >= 0:
 		return errors.New("has a control character")
 	case strings.Trim(s, blanks) == "":

@@ -6,8 +6,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
-	"time"
 
 	"github.com/seed-1e4c9d81/mcp-relay/machine"
 	"github.com/seed-1e4c9d81/mcp-relay/machine/service/driver"
@@ -59,7 +59,7 @@ func (s *Service) checkImage(ctx context.Context, order *acquireOrder) error {
 
 // reserve writes the lease down, pending, if there is room for it. Room and record are one step.
 func (s *Service) reserve(order acquireOrder) (string, *live, error) {
-	now := time.Now()
+	now := wallClock()
 	r := record{
 		Purpose: order.purpose, Image: order.image, LeaseID: randomHex(16), Nonce: randomHex(16), State: machine.StatePending,
 		Network: order.network, Created: now, Expires: now.Add(order.ttl), InitTTL: order.ttl, Wait: order.wait,
@@ -67,6 +67,9 @@ func (s *Service) reserve(order acquireOrder) (string, *live, error) {
 	}
 	name, l := "", newLive(s.base)
 	err := s.store.change(func(all map[string]record) error {
+		if s.activity.isLeaving() {
+			return leaving()
+		}
 		if err := s.room(all, r); err != nil {
 			return err
 		}
@@ -79,9 +82,19 @@ func (s *Service) reserve(order acquireOrder) (string, *live, error) {
 	})
 	if err != nil {
 		s.forget(name)
-		return "", nil, err
+		return "", nil, definite(err)
 	}
 	return name, l, nil
+}
+
+// definite makes a refusal of an error that came before anything was allocated.
+func definite(err error) error {
+	r := asRefusal(err)
+	if r.Status >= http.StatusInternalServerError {
+		r = refuse(machine.CodeInternal, "no machine was made: %v", err)
+		r.cause = err
+	}
+	return r
 }
 
 func (s *Service) effective(requested resources) resources {
@@ -166,7 +179,7 @@ func (s *Service) commission(name string, facts driver.Facts) (record, error) {
 		if r.State != machine.StateProvisioning {
 			return refuse(machine.CodePreempted, "acquire of %s was cancelled by release", name)
 		}
-		now := time.Now()
+		now := wallClock()
 		r.State, r.Applied, r.Facts = machine.StateRunning, &now, facts
 		r.renew(now, r.InitTTL)
 		return nil

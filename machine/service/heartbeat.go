@@ -18,7 +18,7 @@ func (s *Service) heartbeat(name string, ttl time.Duration) (wireLease, error) {
 	if guest := s.knownGuest(name); r.State == machine.StateRunning && guest != nil && !guest.Alive() {
 		return wireLease{}, refuse(machine.CodeMachineGone, "%s is not running on the host; its lease is not renewed", name)
 	}
-	now := time.Now()
+	now := wallClock()
 	r, err := s.store.update(name, func(r *record) error {
 		if r.State == machine.StateReleasing {
 			return refuse(machine.CodeReleasing, "%s is releasing", name)

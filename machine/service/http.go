@@ -36,7 +36,7 @@ func (s *Service) handler() http.Handler {
 			return
 		}
 		if !s.activity.enter() {
-			s.answer(w, r, nil, refuse(machine.CodeLeaving, "machine-service is about to end and begins nothing; start it again, then ask again"))
+			s.answer(w, r, nil, leaving())
 			return
 		}
 		defer s.activity.exit()

@@ -3,7 +3,6 @@ package service
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"math"
 	"regexp"
 	"slices"
@@ -279,7 +278,7 @@ func pathPair(f fields) (local, remote string, err error) {
 func reason(f fields) (string, error) {
 	text, err := f.text("reason", "requested")
 	if err == nil && len(text) > 1024 {
-		err = fmt.Errorf("cannot release: %w", invalid("reason is longer than 1024 bytes"))
+		return "", invalid("reason is longer than 1024 bytes")
 	}
 	return text, err
 }

@@ -10,11 +10,14 @@ import (
 // The owner of a connection's other end is found while it is open. A closed end has no owner, though the kernel goes on
 // listing it, under user 0.
 func TestOwnerOfTheOtherEnd(t *testing.T) {
-	for _, network := range []string{"tcp4", "tcp6"} {
+	for network, address := range map[string]string{"tcp4": "127.0.0.1:0", "tcp6": "[::1]:0"} {
+		l, err := net.Listen(network, address)
+		if network == "tcp6" && err != nil {
+			continue // a host without IPv6 has no such connections
+		}
 		t.Run(network, func(t *testing.T) {
-			l, err := net.Listen(network, "localhost:0")
 			if err != nil {
-				t.Skip("this host has no " + network + " loopback")
+				t.Fatal(err)
 			}
 			defer l.Close()
 			client, err := net.Dial(network, l.Addr().String())

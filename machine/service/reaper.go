@@ -29,7 +29,7 @@ func (s *Service) reap(ctx context.Context, name string) {
 	if !ok || l == nil {
 		return
 	}
-	now := time.Now()
+	now := wallClock()
 	switch r.judge(now) {
 	case fateTearDown:
 		s.retryTearDown(ctx, name, l)

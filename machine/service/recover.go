@@ -12,9 +12,9 @@ import (
 	"github.com/seed-1e4c9d81/mcp-relay/machine/service/driver"
 )
 
-// recover brings records and machines into agreement after the death of the process before. An error means that the state
+// reconcile brings records and machines into agreement after the death of the process before. An error means that the state
 // cannot be written; a machine that cannot be cleared is left to the reaper.
-func (s *Service) recover(ctx context.Context) error {
+func (s *Service) reconcile(ctx context.Context) error {
 	if err := s.interruptAcquires(); err != nil {
 		return err
 	}

@@ -35,6 +35,10 @@ func unknownMachine(name string) *refusal {
 	return refuse(machine.CodeUnknownMachine, "unknown VM %q", name)
 }
 
+func leaving() *refusal {
+	return refuse(machine.CodeLeaving, "machine-service is about to end and begins nothing; start it again, then ask again")
+}
+
 // asRefusal turns any error of an operation into an answer.
 func asRefusal(err error) *refusal {
 	var ours *refusal

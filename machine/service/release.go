@@ -85,10 +85,11 @@ func (s *Service) retained(name string, cause error) error {
 	return r
 }
 
-// releaseAll ends every machine, all at once.
+// releaseAll ends every machine, all at once. The service is leaving: none is reserved any more.
 func (s *Service) releaseAll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), releaseAllTime, errStopping)
 	defer cancel()
+	s.store.settle() // a reservation at work is among those below
 	var ends sync.WaitGroup
 	var mu sync.Mutex
 	var failed error

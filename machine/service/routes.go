@@ -140,7 +140,7 @@ func refuseConsole(name string, body []byte) (any, error) {
 }
 
 func (s *Service) list(*http.Request) (any, error) {
-	now := time.Now()
+	now := wallClock()
 	leases := map[string]wireLease{}
 	for name, r := range s.store.all() {
 		leases[name] = s.observed(name, r, now)
@@ -159,7 +159,7 @@ func (s *Service) item(name string) (any, error) {
 	if !ok {
 		return nil, &refusal{Status: http.StatusNotFound, Code: machine.CodeUnknownMachine, Text: "unknown VM"}
 	}
-	return s.observed(name, r, time.Now()), nil
+	return s.observed(name, r, wallClock()), nil
 }
 
 // observed adds what the kernel says now, without asking the guest.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"sync"
@@ -70,9 +71,9 @@ func Open(ctx context.Context, cfg Config) (*Service, error) {
 		ReadHeaderTimeout: 10 * time.Second,
 		MaxHeaderBytes:    64 << 10,
 		ConnContext:       withPeer,
-		ErrorLog:          nil,
+		ErrorLog:          log.New(s.log, "", 0),
 	}
-	if err := s.recover(ctx); err != nil {
+	if err := s.reconcile(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot open machine-service: %w", err), s.Close())
 	}
 	if s.listeners, err = listen(ctx, cfg.Listen, cfg.AnyPort); err != nil {
@@ -210,6 +211,12 @@ func (a *activity) touch() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.last = time.Now()
+}
+
+func (a *activity) isLeaving() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.leaving
 }
 
 func (a *activity) leave() {

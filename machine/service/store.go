@@ -167,6 +167,12 @@ func (s *store) drop(name string) error {
 	})
 }
 
+// settle returns when every change that was begun before has been seen or has failed.
+func (s *store) settle() {
+	s.commit.Lock()
+	defer s.commit.Unlock()
+}
+
 func (s *store) close() error { return s.lock.Close() }
 
 // replaceFile makes path hold data, durably: after a crash it has either its old content or all of the new.

@@ -41,7 +41,7 @@ func (s *Service) pull(name, remote, local string) error {
 }
 
 // transfer does one copy, after those that came before it and beside any command.
-func (s *Service) transfer(name string, copy func(context.Context, driver.Guest) error) error {
+func (s *Service) transfer(name string, do func(context.Context, driver.Guest) error) error {
 	guest, l, err := s.running(name)
 	if err != nil {
 		return err
@@ -52,7 +52,7 @@ func (s *Service) transfer(name string, copy func(context.Context, driver.Guest)
 	defer l.transfers.give()
 	ctx, cancel := context.WithTimeout(l.ctx, transferLimit)
 	defer cancel()
-	return transferFailure(ctx, l, copy(ctx, guest))
+	return transferFailure(ctx, l, do(ctx, guest))
 }
 
 func transferFailure(ctx context.Context, l *live, err error) error {
@@ -88,11 +88,11 @@ func (s *Service) checkLocal(local string) error {
 	if err != nil {
 		return refuse(machine.CodePathRefused, "cannot tell where the service's state is: %v", err)
 	}
-	real, err := resolveExisting(filepath.Clean(local))
+	target, err := resolveExisting(filepath.Clean(local))
 	if err != nil {
 		return refuse(machine.CodePathRefused, "cannot tell where local_path %q leads: %v", local, err)
 	}
-	if within(real, state) || within(state, real) {
+	if within(target, state) || within(state, target) {
 		return refuse(machine.CodePathRefused, "local_path %q overlaps machine-service's own state; it holds private lease SSH material or its like", local)
 	}
 	return nil
@@ -100,9 +100,9 @@ func (s *Service) checkLocal(local string) error {
 
 // resolveExisting follows the symlinks of the part of path that exists.
 func resolveExisting(path string) (string, error) {
-	real, err := filepath.EvalSymlinks(path)
+	resolved, err := filepath.EvalSymlinks(path)
 	if !errors.Is(err, fs.ErrNotExist) || path == filepath.Dir(path) {
-		return real, err
+		return resolved, err
 	}
 	if _, err := os.Lstat(path); err == nil {
 		return "", errors.New("it is a symlink to nothing")

@@ -1,8 +1,8 @@
-// Package catalogue builds the answer of /applications: what the images of a driver have installed.
 package catalogue
 
 import (
 	"bufio"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/seed-1e4c9d81/mcp-relay/machine"
 	"github.com/seed-1e4c9d81/mcp-relay/machine/service/driver"
@@ -44,7 +45,27 @@ func Build(images []driver.Image, dpkgStatus string) (machine.Catalogue, error) 
 	if err := c.Validate(); err != nil {
 		return machine.Catalogue{}, fmt.Errorf("cannot build the catalogue: %w", err)
 	}
+	if size, err := asciiSize(c); err != nil || size > machine.MaxCatalogueBytes {
+		return machine.Catalogue{}, fmt.Errorf("cannot build the catalogue: %d bytes, at most %d are allowed (%v)", size, machine.MaxCatalogueBytes, err)
+	}
 	return c, nil
+}
+
+// asciiSize is the size of the catalogue as indented JSON with a final newline, every character that is not ASCII escaped.
+func asciiSize(c machine.Catalogue) (int, error) {
+	data, err := json.MarshalIndent(c, "", "  ")
+	size := 1
+	for _, r := range string(data) {
+		switch {
+		case r < utf8.RuneSelf:
+			size++
+		case r > 0xffff:
+			size += len(`\ud83d\ude00`)
+		default:
+			size += len(`\u00e9`)
+		}
+	}
+	return size, err
 }
 
 func architecture() string {
