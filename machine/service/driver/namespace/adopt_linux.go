@@ -10,7 +10,7 @@ import (
 )
 
 // Adopt finds the machine in spec.Folder. When its init is gone, or never became a guest, what is left of it is removed
-// and the error is driver.ErrGone. A folder whose record cannot be read is an error of its own: nothing is touched.
+// and the error is driver.ErrGone. So it is, and nothing is touched, when the folder holds a machine of another name or nonce. A folder whose record cannot be read is an error of its own: nothing is touched.
 func (d *hostDriver) Adopt(ctx context.Context, spec driver.Spec) (driver.Guest, error) {
 	r, err := readRecord(spec.Folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -20,7 +20,7 @@ func (d *hostDriver) Adopt(ctx context.Context, spec driver.Spec) (driver.Guest,
 		return nil, err
 	}
 	if r.NonceSHA256 != hashNonce(spec.Nonce) || r.Name != spec.Name {
-		return nil, fmt.Errorf("cannot adopt %s: the machine in %s is another (%s)", spec.Name, spec.Folder, r.Name)
+		return nil, fmt.Errorf("%w: the one in %s is another", driver.ErrGone, spec.Folder)
 	}
 	handle, err := holdInit(r)
 	if err != nil {

@@ -116,8 +116,8 @@ func TestAdoptRefusesAnotherNonce(t *testing.T) {
 	spec := newSpec(t, dir, uniqueName())
 	g, _ := create(t, d, spec)
 	spec.Nonce = rand.Text()
-	if _, err := d.Adopt(t.Context(), spec); err == nil || errors.Is(err, driver.ErrGone) {
-		t.Errorf("Adopt with a wrong nonce: %v", err)
+	if _, err := d.Adopt(t.Context(), spec); !errors.Is(err, driver.ErrGone) {
+		t.Errorf("Adopt with a wrong nonce: %v, want ErrGone", err)
 	}
 	wrong := newGuest(spec, g.record, g.handle)
 	if _, _, err := wrong.Exec(t.Context(), []string{"true"}, patience, 100); err == nil {

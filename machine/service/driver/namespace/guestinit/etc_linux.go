@@ -95,6 +95,10 @@ func builtEtc(cfg SetupConfig) map[string]string {
 	if _, err := os.Stat("/bin/bash"); err == nil {
 		shell = "/bin/bash"
 	}
+	groups := "root:x:0:\ndaemon:x:1:\nnogroup:x:65534:\n"
+	if cfg.ManyUIDs {
+		groups += "tty:x:5:\n" // terminals give theirs to it when it is there
+	}
 	var id [16]byte
 	_, _ = rand.Read(id[:])
 	return map[string]string{
@@ -102,7 +106,7 @@ func builtEtc(cfg SetupConfig) map[string]string {
 			"root:x:0:0:root:/root:" + shell,
 			"daemon:x:1:1:daemon:/usr/sbin:/usr/sbin/nologin",
 			"nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin", ""}, "\n"),
-		"group":         "root:x:0:\ndaemon:x:1:\ntty:x:5:\nnogroup:x:65534:\n",
+		"group":         groups,
 		"hostname":      cfg.Name + "\n",
 		"hosts":         "127.0.0.1\tlocalhost\n127.0.1.1\t" + cfg.Name + "\n::1\tlocalhost ip6-localhost ip6-loopback\n",
 		"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\nrpc: files\n",

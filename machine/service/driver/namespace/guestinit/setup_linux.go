@@ -34,7 +34,7 @@ func Setup(next []string) int {
 		step{"set resource limits", func() error { return limitResources(cfg.Pids) }},
 		step{"drop capabilities", dropCapabilities},
 		step{"set no_new_privs", func() error { return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }},
-		step{"install the system call filter", seccomp.Install},
+		step{"install the system call filter", seccomp.Policy{PretendSetgroups: !cfg.ManyUIDs}.Install},
 		step{"execute the init", func() error { return syscall.Exec("/proc/self/exe", next, initEnvironment) }},
 	)
 	return fail(control, runSteps(steps))

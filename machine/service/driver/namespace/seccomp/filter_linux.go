@@ -49,9 +49,16 @@ var denied = []uint32{
 	unix.SYS_CLOCK_ADJTIME, unix.SYS_ADJTIMEX, unix.SYS_FANOTIFY_INIT,
 }
 
+// Policy is what differs between guests.
+type Policy struct {
+	// PretendSetgroups makes setgroups succeed without doing anything. A guest with one user id only may not call it, and
+	// programs that drop their supplementary groups at the start (terminals, for one) would not run.
+	PretendSetgroups bool
+}
+
 // Filter is the program for this architecture. Denied calls fail with EPERM; clone3, whose flags a filter cannot read,
 // fails with ENOSYS so that libraries fall back to clone; calls of a foreign architecture kill the caller.
-func Filter() []unix.SockFilter {
+func (p Policy) Filter() []unix.SockFilter {
 	var b builder
 	b.load(offsetArch)
 	b.skipUnlessEqual(auditArch, 1)
@@ -65,6 +72,9 @@ func Filter() []unix.SockFilter {
 	b.refuse(unix.SYS_CLONE3, unix.ENOSYS)
 	for _, nr := range slices.Concat(denied, archDenied) {
 		b.refuse(nr, unix.EPERM)
+	}
+	if p.PretendSetgroups {
+		b.refuse(unix.SYS_SETGROUPS, 0)
 	}
 	b.refuseFlags(unix.SYS_CLONE, 0, namespaceFlags)
 	b.refuseFlags(unix.SYS_UNSHARE, 0, namespaceFlags|unix.CLONE_NEWTIME)
