@@ -27,6 +27,9 @@ func TestLeavingServiceReservesNothing(t *testing.T) {
 	if s.activity.enter() {
 		t.Error("a leaving service admits a request")
 	}
+	if s.health().OK {
+		t.Error("a leaving service calls itself ok")
+	}
 	_, _, err = s.reserve(acquireOrder{purpose: "late", image: "host"})
 	var r *refusal
 	if !errors.As(err, &r) || r.Code != machine.CodeLeaving || len(s.store.all()) != 0 {

@@ -19,10 +19,11 @@ const listLimit = 4 * time.Second
 // object is an answer whose keys are fixed where it is made.
 type object map[string]any
 
-// health needs neither state nor driver. It is the one answer that other users get.
+// health needs neither state nor driver. It is the one answer that other users get. A service that is leaving is not ok, so
+// that whoever looks for one starts another.
 func (s *Service) health() machine.Health {
 	uid := os.Getuid()
-	return machine.Health{OK: true, Service: machine.ServiceName, UID: &uid, Instance: s.instance}
+	return machine.Health{OK: !s.activity.isLeaving(), Service: machine.ServiceName, UID: &uid, Instance: s.instance}
 }
 
 func (s *Service) index(*http.Request) (any, error) {

@@ -60,7 +60,7 @@ func Open(ctx context.Context, cfg Config) (*Service, error) {
 	if err := checkListen(cfg.Listen); err != nil {
 		return nil, err
 	}
-	store, err := openStore(cfg.StateDir)
+	store, err := openStore(ctx, cfg.StateDir)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open machine-service: %w", err)
 	}

@@ -2,6 +2,7 @@ package service
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -35,11 +37,11 @@ type stateFile struct {
 }
 
 // openStore takes the folder for this process and reads the state. A folder in use and a state it cannot read are errors.
-func openStore(dir string) (*store, error) {
+func openStore(ctx context.Context, dir string) (*store, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "machines"), 0o700); err != nil {
 		return nil, fmt.Errorf("cannot make the state folder: %w", err)
 	}
-	lock, err := lockFolder(filepath.Join(dir, "daemon.lock"))
+	lock, err := lockFolder(ctx, filepath.Join(dir, "daemon.lock"))
 	if err != nil {
 		return nil, err
 	}
@@ -52,12 +54,15 @@ func openStore(dir string) (*store, error) {
 	return s, nil
 }
 
-func lockFolder(path string) (*os.File, error) {
+// lockWait is how long a service that is just leaving may take to let go of its folder.
+const lockWait = time.Second
+
+func lockFolder(ctx context.Context, path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the lock of the state folder: %w", err)
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := flock(ctx, f); err != nil {
 		holder := make([]byte, 32)
 		n, _ := f.ReadAt(holder, 0) // only to name the holder
 		_ = f.Close()
@@ -68,6 +73,25 @@ func lockFolder(path string) (*os.File, error) {
 		return nil, errors.Join(fmt.Errorf("cannot write %s: %w", path, err), f.Close())
 	}
 	return f, nil
+}
+
+// flock asks for the lock until lockWait is over.
+func flock(ctx context.Context, f *os.File) error {
+	ctx, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
+	retry := time.NewTicker(lockWait / 20)
+	defer retry.Stop()
+	for {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-retry.C:
+		}
+	}
 }
 
 func writeAt(f *os.File, text string) error {
