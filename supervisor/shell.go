@@ -116,7 +116,7 @@ func (s *Shell) step(now time.Time, event restart.Event) (exit error) {
 		case restart.Abandoned:
 			s.emit(Abandoned{s.child(fx.ID, fx.Incarnation), fx.Doing})
 		case restart.Restarting:
-			s.restarting(fx)
+			s.emit(Restarting{s.child(fx.ID, fx.Incarnation), fx.Reason, fx.Row, fx.Waiting})
 		case restart.Exit:
 			exit = s.over(fx.Reason)
 		}
@@ -131,11 +131,6 @@ func (s *Shell) sleep(now time.Time) {
 		return
 	}
 	s.runtime.Rest()
-}
-
-func (s *Shell) restarting(fx restart.Restarting) {
-	view, _ := s.core.Child(fx.ID)
-	s.emit(Restarting{s.child(fx.ID, view.Incarnation), fx.Reason, fx.Row, fx.Waiting})
 }
 
 func (s *Shell) over(reason error) error {

@@ -90,7 +90,7 @@ func (c *Core) failed(now time.Time, k *child, reason error) {
 	if wait > 0 {
 		k.phase, k.deadline = Waiting, now.Add(wait)
 	}
-	c.emit(Restarting{ID: k.spec.ID, Reason: reason, Row: k.row, Waiting: wait})
+	c.emit(Restarting{ID: k.spec.ID, Incarnation: k.incarnation, Reason: reason, Row: k.row, Waiting: wait})
 	c.recycle(k)
 }
 

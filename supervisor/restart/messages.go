@@ -80,10 +80,11 @@ type Abandoned struct {
 
 // Restarting tells that a child failed and is started again.
 type Restarting struct {
-	ID      string
-	Reason  error
-	Row     int           // the how-manieth restart in a row
-	Waiting time.Duration // before it is started
+	ID          string
+	Incarnation uint64 // the one that failed
+	Reason      error
+	Row         int           // the how-manieth restart in a row
+	Waiting     time.Duration // before it is started
 }
 
 // Refused tells that what was asked for at run time is not done.

@@ -1,0 +1,63 @@
+package actors
+
+import (
+	"context"
+	"runtime/debug"
+)
+
+// Offload runs work in a goroutine of its own and tells the actor what message makes of its result: exactly one message comes back for
+// each call, whatever happens. A panic in work is a *PanicError, a runtime.Goexit is ErrGoexit. A panic or Goexit in message ends
+// the actor with that reason.
+//
+// The work's context is the actor's, and ends with CancelWork(key) too. A context is a request: work that ignores it goes on, and reports
+// when it is done. When the actor has ended before, the message is a dead letter (and is failed, if it is a Failer). The key, any
+// comparable value, only names the work for CancelWork; a later Offload with the same key takes the name over, nothing else.
+func Offload[T any](c *Ctx, key any, work func(context.Context) (T, error), message func(T, error) any) {
+	ctx, cancel := context.WithCancel(c)
+	c.cell.workers.add(key, cancel)
+	self := c.Self()
+	go func() {
+		var result T
+		err := ErrGoexit // unless work says otherwise
+		defer func() {
+			if v := recover(); v != nil {
+				err = &PanicError{v, debug.Stack()}
+			}
+			cancel()
+			report(self, func() any { return message(result, err) })
+		}()
+		result, err = work(ctx)
+	}()
+}
+
+// report tells the one message, or that none could be made.
+func report(to Ref, message func() any) {
+	var back any = crash{ErrGoexit} // unless message says otherwise
+	defer func() {
+		if v := recover(); v != nil {
+			back = crash{&PanicError{v, debug.Stack()}}
+		}
+		to.Tell(back)
+	}()
+	back = message()
+}
+
+// CancelWork ends the context of the work that was offloaded last under this key. Its message comes all the same.
+func (c *Ctx) CancelWork(key any) { c.cell.workers.cancel(key) }
+
+// workers are the cancel functions of a cell's offloaded work, by name.
+type workers struct{ named map[any]context.CancelFunc }
+
+func (w *workers) add(key any, cancel context.CancelFunc) {
+	if w.named == nil {
+		w.named = map[any]context.CancelFunc{}
+	}
+	w.named[key] = cancel
+}
+
+func (w *workers) cancel(key any) {
+	if cancel, ok := w.named[key]; ok {
+		cancel()
+		delete(w.named, key)
+	}
+}
