@@ -99,6 +99,10 @@ func (c *cell) take(msg any) {
 		c.life.deadLetter(msg)
 		return
 	}
+	c.dispatch(msg)
+}
+
+func (c *cell) dispatch(msg any) {
 	switch m := msg.(type) {
 	case boot:
 		c.boot()
@@ -110,6 +114,9 @@ func (c *cell) take(msg any) {
 		if msg, ok := c.timers.due(m); ok {
 			c.handle(msg)
 		}
+	case finished:
+		c.workers.done(m.name)
+		c.dispatch(m.msg)
 	case Down:
 		if c.watched[m.Ref.life] || m.Ref.life == nil {
 			delete(c.watched, m.Ref.life)

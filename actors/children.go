@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -151,11 +150,11 @@ func (s *Supervisor) answer() {
 
 // failedStart is why a child that was asked for is not up.
 func (s *Supervisor) failedStart(id string) error {
-	reason := s.living[id].Err()
-	if reason == nil {
-		reason = supervisor.ErrStartTimeout
+	reason := supervisor.ErrStartTimeout // it was abandoned
+	if ref, ok := s.living[id]; ok {
+		reason = ref.Err()
 	}
-	return errors.Join(fmt.Errorf("cannot start child %q of %s", id, s.c.Self().Path()), reason)
+	return fmt.Errorf("cannot start child %q of %s: %w", id, s.c.Self().Path(), reason)
 }
 
 func (s *Supervisor) forward(m Forward) {

@@ -25,6 +25,7 @@ type Engine struct {
 	emit         func(supervisor.Event)
 	incarnations atomic.Uint64
 	living       atomic.Int64
+	abandoned    atomic.Int64
 	deadLetters  atomic.Uint64
 }
 
@@ -42,6 +43,9 @@ func NewEngine(options EngineOptions) (*Engine, error) {
 
 // Living is how many actors have been made and have not ended. An abandoned one counts until it ends.
 func (e *Engine) Living() int { return int(e.living.Load()) }
+
+// Abandoned is how many actors their supervisors have given up on that have not ended yet.
+func (e *Engine) Abandoned() int { return int(e.abandoned.Load()) }
 
 // DeadLetters is how many messages were told to actors that had ended, or were in the mailbox of one when it ended.
 func (e *Engine) DeadLetters() uint64 { return e.deadLetters.Load() }

@@ -14,7 +14,7 @@ import (
 // comparable value, only names the work for CancelWork; a later Offload with the same key takes the name over, nothing else.
 func Offload[T any](c *Ctx, key any, work func(context.Context) (T, error), message func(T, error) any) {
 	ctx, cancel := context.WithCancel(c)
-	c.cell.workers.add(key, cancel)
+	name := c.cell.workers.add(key, cancel)
 	self := c.Self()
 	go func() {
 		var result T
@@ -24,20 +24,20 @@ func Offload[T any](c *Ctx, key any, work func(context.Context) (T, error), mess
 				err = &PanicError{v, debug.Stack()}
 			}
 			cancel()
-			report(self, func() any { return message(result, err) })
+			report(self, name, func() any { return message(result, err) })
 		}()
 		result, err = work(ctx)
 	}()
 }
 
 // report tells the one message, or that none could be made.
-func report(to Ref, message func() any) {
+func report(to Ref, name workName, message func() any) {
 	var back any = crash{ErrGoexit} // unless message says otherwise
 	defer func() {
 		if v := recover(); v != nil {
 			back = crash{&PanicError{v, debug.Stack()}}
 		}
-		to.Tell(back)
+		to.Tell(finished{name, back})
 	}()
 	back = message()
 }
@@ -45,19 +45,49 @@ func report(to Ref, message func() any) {
 // CancelWork ends the context of the work that was offloaded last under this key. Its message comes all the same.
 func (c *Ctx) CancelWork(key any) { c.cell.workers.cancel(key) }
 
-// workers are the cancel functions of a cell's offloaded work, by name.
-type workers struct{ named map[any]context.CancelFunc }
+// workName names one piece of offloaded work.
+type workName struct {
+	key    any
+	number uint64
+}
 
-func (w *workers) add(key any, cancel context.CancelFunc) {
+// finished brings the one message of offloaded work.
+type finished struct {
+	name workName
+	msg  any
+}
+
+// Fail fails the message within.
+func (f finished) Fail(why error) { fail(f.msg, why) }
+
+// workers are the cancel functions of a cell's offloaded work that has not reported, by name.
+type workers struct {
+	named  map[any]worker
+	number uint64
+}
+
+type worker struct {
+	number uint64
+	cancel context.CancelFunc
+}
+
+func (w *workers) add(key any, cancel context.CancelFunc) workName {
 	if w.named == nil {
-		w.named = map[any]context.CancelFunc{}
+		w.named = map[any]worker{}
 	}
-	w.named[key] = cancel
+	w.number++
+	w.named[key] = worker{w.number, cancel}
+	return workName{key, w.number}
 }
 
 func (w *workers) cancel(key any) {
-	if cancel, ok := w.named[key]; ok {
-		cancel()
-		delete(w.named, key)
+	if work, ok := w.named[key]; ok {
+		work.cancel()
+	}
+}
+
+func (w *workers) done(name workName) {
+	if w.named[name.key].number == name.number {
+		delete(w.named, name.key)
 	}
 }

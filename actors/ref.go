@@ -91,6 +91,7 @@ type life struct {
 
 	mu       sync.RWMutex // read: while telling; write: everything below
 	closed   bool
+	orphaned bool // its supervisor has given up on it
 	reason   error
 	watchers map[*life]struct{}
 	children []ChildInfo // of a supervisor, as of its last step
@@ -111,7 +112,8 @@ func (l *life) tell(msg any) {
 
 // deadLetter ends a message that is never handled.
 func (l *life) deadLetter(msg any) {
-	if _, own := msg.(signal); own {
+	switch msg.(type) {
+	case signal, Down:
 		return
 	}
 	l.engine.deadLetters.Add(1)
@@ -130,12 +132,26 @@ func (l *life) end(reason error) {
 	l.closed, l.reason = true, reason
 	watchers := l.watchers
 	l.watchers = nil
+	if l.orphaned {
+		l.engine.abandoned.Add(-1)
+	}
 	l.mu.Unlock()
 	l.state.Store(int32(ended))
 	l.engine.living.Add(-1)
 	for watcher := range watchers {
 		watcher.tell(Down{Ref{l}, reason})
 	}
+}
+
+// abandon ends the context, and counts the incarnation until it ends.
+func (l *life) abandon() {
+	l.mu.Lock()
+	if !l.closed && !l.orphaned {
+		l.orphaned = true
+		l.engine.abandoned.Add(1)
+	}
+	l.mu.Unlock()
+	l.cancel()
 }
 
 // watch has the watcher told when the life ends; at once when it has ended.

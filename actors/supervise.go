@@ -34,9 +34,10 @@ func NewSupervisor(options supervisor.Options, children ...Child) *Supervisor {
 }
 
 // NewDynamicSupervisor makes the behaviour of a simple_one_for_one supervisor, which begins without children. Those added later have
-// the template's spec, with an id of their own.
-func NewDynamicSupervisor(intensity supervisor.Intensity, template supervisor.ChildSpec) *Supervisor {
-	return &Supervisor{options: supervisor.Options{Strategy: supervisor.SimpleOneForOne, Intensity: intensity}, template: &template}
+// the template's spec, with an id of their own. The strategy in the options is not looked at.
+func NewDynamicSupervisor(options supervisor.Options, template supervisor.ChildSpec) *Supervisor {
+	options.Strategy = supervisor.SimpleOneForOne
+	return &Supervisor{options: options, template: &template}
 }
 
 // Messages from the children.
@@ -126,7 +127,10 @@ func (r runtime) StartChild(id string, incarnation uint64) {
 
 func (r runtime) StopChild(id string, _ uint64, reason error) { r.s.living[id].Tell(Stop{reason}) }
 
-func (r runtime) KillChild(id string, _ uint64) { r.s.living[id].life.cancel() }
+func (r runtime) KillChild(id string, _ uint64) {
+	r.s.living[id].life.abandon()
+	delete(r.s.living, id)
+}
 
 func (r runtime) Wake(after time.Duration) { r.s.c.After(wake{}, after, wake{}) }
 
