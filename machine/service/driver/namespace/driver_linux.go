@@ -52,19 +52,30 @@ const markLength = 16
 
 // markOf turns a state folder into the mark that its guests carry where anybody on the host can read it.
 func markOf(stateDir string) string {
-	of := []byte(rand.Text())
+	of := rand.Text()
 	if stateDir != "" {
-		path, err := filepath.Abs(stateDir)
-		if err != nil {
-			path = stateDir
-		}
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			path = real
-		}
-		of = []byte(path)
+		of = realPath(stateDir)
 	}
-	sum := sha256.Sum256(of)
+	sum := sha256.Sum256([]byte(of))
 	return hex.EncodeToString(sum[:])[:markLength]
+}
+
+// realPath is the absolute path without symlinks, also of a folder that is not made yet.
+func realPath(path string) string {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	rest := ""
+	for dir := path; ; dir = filepath.Dir(dir) {
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(real, rest)
+		}
+		if dir == filepath.Dir(dir) {
+			return path
+		}
+		rest = filepath.Join(filepath.Base(dir), rest)
+	}
 }
 
 func (d *hostDriver) Name() string { return driverName }
