@@ -104,7 +104,7 @@ func createFile(root, target string) (*os.File, error) {
 	return openAt(dir, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 }
 
-// makeDirs makes the directory rel below root and the ones above it, mode 0700.
+// makeDirs makes the directory rel below root and the ones above it, mode 0700, each name durable.
 func makeDirs(root, rel string) error {
 	dir, err := openDir(root, ".")
 	if err != nil || rel == "." {
@@ -115,6 +115,9 @@ func makeDirs(root, rel string) error {
 	}
 	for part := range strings.SplitSeq(rel, "/") {
 		err := unix.Mkdirat(int(dir.Fd()), part, 0o700)
+		if err == nil {
+			err = dir.Sync()
+		}
 		if err != nil && !errors.Is(err, unix.EEXIST) {
 			err = pathFailure(filepath.Join(dir.Name(), part), err)
 			dir.Close()

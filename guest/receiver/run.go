@@ -233,7 +233,7 @@ func (r *run) photograph(ctx context.Context, role string, waited *int64) error 
 		return err
 	}
 	taken := time.Now()
-	if err := evidence.WriteExclusive(r.state("snapshots", r.ids.SessionID, name), picture.PNG, 0o600); err != nil {
+	if err := storePicture(r.state("snapshots", r.ids.SessionID), name, picture.PNG); err != nil {
 		return err
 	}
 	r.opt.Hook(pointPhotograph)
@@ -252,6 +252,27 @@ func (r *run) photograph(ctx context.Context, role string, waited *int64) error 
 	}
 	r.taken = append(r.taken, captured)
 	r.opt.Hook(pointCaptured)
+	return nil
+}
+
+// storePicture makes a picture durable under its name. A process that dies leaves at most a file that ends in .part, which
+// readers know for a capture cut short.
+func storePicture(dir, name string, data []byte) error {
+	part := filepath.Join(dir, "."+name+".part")
+	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("cannot store the picture: %w", err)
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = evidence.PublishExclusive(part, filepath.Join(dir, name))
+	}
+	if err != nil {
+		return fmt.Errorf("cannot store the picture: %w", errors.Join(err, os.Remove(part)))
+	}
 	return nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash"
 	"os"
+	"path/filepath"
 	"strings"
 	"unicode/utf8"
 
@@ -85,11 +86,22 @@ func (s *stream) finish() (string, *protocol.Stream, error) {
 	if s.fault == nil {
 		s.fault = err
 	}
-	if err := s.file.Close(); s.fault == nil {
-		s.fault = err
+	for _, err := range []error{s.file.Close(), syncDir(filepath.Dir(s.path))} {
+		if s.fault == nil {
+			s.fault = err
+		}
 	}
 	beyond.Path, beyond.Saved, beyond.SHA256 = s.name, s.saved, hex.EncodeToString(s.sum.Sum(nil))
 	return text, beyond, s.problem()
+}
+
+// syncDir makes the names in dir durable.
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
 }
 
 func (s *stream) problem() error {
