@@ -37,7 +37,7 @@ type View struct {
 }
 
 // New makes a clock that renews nothing until an operation begins.
-func New(limits Limits, _ time.Time) *Clock { return &Clock{limits: limits.withDefaults()} }
+func New(limits Limits, _ time.Time) *Clock { return &Clock{limits: limits.WithDefaults()} }
 
 // View tells the state.
 func (c *Clock) View() View {

@@ -16,7 +16,8 @@ const (
 	longestCadence = time.Minute
 )
 
-func (l Limits) withDefaults() Limits {
+// WithDefaults fills what has a default.
+func (l Limits) WithDefaults() Limits {
 	if l.Window <= 0 {
 		l.Window = defaultWindow
 	}

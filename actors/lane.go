@@ -1,0 +1,273 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/seed-1e4c9d81/mcp-relay/actors/callqueue"
+	"github.com/seed-1e4c9d81/mcp-relay/actors/exitpolicy"
+	"github.com/seed-1e4c9d81/mcp-relay/guest"
+)
+
+// Names of the lane's own calls; those of callers are numbers.
+const (
+	settleCall callqueue.CallID = "settle"
+	doubtCall  callqueue.CallID = "reconcile"
+)
+
+// lane carries out the calls of one guest, one at a time, in the order of their arrival. Their work runs in goroutines of its own:
+// nothing here ever blocks. A lane that crashes answers what it had and comes back empty; nothing is begun twice.
+type lane struct {
+	session *sessionParts
+	name    string
+	held    Held
+	turn    chan struct{}
+	queue   *callqueue.Queue
+	calls   map[callqueue.CallID]*call // those without a last word
+	choice  exitpolicy.Choice          // of the settling that closed the queue
+}
+
+func newLane(session *sessionParts, name string) *lane {
+	return &lane{session: session, name: name, calls: map[callqueue.CallID]*call{}}
+}
+
+// Init takes the guest from the roster, where its owner lock is held.
+func (l *lane) Init(c *Ctx) error {
+	e, err := l.session.roster.find(l.name)
+	if err != nil {
+		return fmt.Errorf("cannot work for guest %q: %w", l.name, err)
+	}
+	l.held, l.turn = e.held, e.turn
+	l.queue = callqueue.New(callqueue.Limits{}, time.Now())
+	self := c.Self()
+	l.session.roster.update(l.name, func(e *entry) { e.lane, e.failed = self, "" })
+	return nil
+}
+
+// Handle turns a message into an event of the queue.
+func (l *lane) Handle(c *Ctx, msg any) error {
+	switch m := msg.(type) {
+	case callSubmitted:
+		l.submit(c, m.call)
+	case callCancelled:
+		l.cancel(c, m)
+	case workEnded:
+		l.ended(c, m)
+	case laneDue:
+		l.step(c, callqueue.Ticked{})
+	case doubtRaised:
+		l.submit(c, l.internal(doubtCall, operation{tool: "reconcile", run: func(ctx context.Context, held Held) (guest.Result, error) {
+			return guest.Result{}, held.Reconcile(ctx)
+		}}, l.doubted))
+	case settleAsked:
+		l.close(c, m.choice)
+	case cutOff:
+		l.step(c, callqueue.CuttingOff{})
+		if last, ok := l.calls[settleCall]; ok && last.cancel != nil && l.choice == exitpolicy.Release {
+			last.cancel(errCutOff) // no time for evidence any more: the machine is destroyed at once
+		}
+	case Stop:
+		return m.Err()
+	}
+	return nil
+}
+
+// Terminate gives every call that is still open its last word. What had begun is uncertain.
+func (l *lane) Terminate(_ *Ctx, reason error) error {
+	for _, open := range l.calls {
+		if open.cancel != nil {
+			open.cancel(errCutOff)
+		}
+		l.finish(open, l.lastWord(open, reason))
+	}
+	return nil
+}
+
+func (l *lane) lastWord(open *call, reason error) outcome {
+	end, over := l.session.roster.ended()
+	switch {
+	case open.started.Load() && over:
+		return open.mayHaveRun(l.held, errCutOff)
+	case open.started.Load():
+		return open.lost(l.held)
+	case l.held != nil && l.held.Gone():
+		return outcome{err: &guest.UnknownGuestError{Name: l.name, Held: l.session.roster.held()}}
+	case over && orderly(reason):
+		return outcome{err: refuseEnding(end.trigger)}
+	}
+	return open.lost(l.held)
+}
+
+func (l *lane) submit(c *Ctx, submitted *call) {
+	if _, known := l.calls[submitted.id]; known {
+		return
+	}
+	if submitted.ctx.Err() != nil && submitted.op.patience != awaited {
+		submitted.answer(submitted.neverBegan(callqueue.Cancelled, ""))
+		return
+	}
+	l.calls[submitted.id] = submitted
+	l.step(c, callqueue.CallArrived{ID: submitted.id, Expires: submitted.expires, Concluding: submitted.op.concluding})
+}
+
+// internal makes a call of the lane's own.
+func (l *lane) internal(id callqueue.CallID, op operation, answer func(outcome)) *call {
+	return &call{id: id, guest: l.name, op: op, ctx: context.Background(), answer: answer}
+}
+
+// doubted ends a comparison that a lost beat had asked for.
+func (l *lane) doubted(o outcome) {
+	if o.err != nil {
+		l.session.note(l.name, l.held, eventHeartbeatUncertain, o.err)
+	}
+}
+
+func (l *lane) cancel(c *Ctx, m callCancelled) {
+	open, ok := l.calls[m.id]
+	if ok && open.cancel != nil && open.op.patience != goesOn {
+		open.cancel(m.cause)
+	}
+	if ok && open.cancel != nil && open.op.patience == awaited {
+		return
+	}
+	l.step(c, callqueue.CallCancelled{ID: m.id})
+}
+
+func (l *lane) ended(c *Ctx, m workEnded) {
+	if open, ok := l.calls[m.id]; ok {
+		open.result = m.result
+		if broken(m.result.err) {
+			l.session.emit(OperationBroken{Guest: l.name, Tool: open.op.tool, Call: string(open.id), Err: m.result.err, Stack: stackOf(m.result.err)})
+			open.result = open.mayHaveRun(l.held, errBroken)
+		}
+	}
+	if l.held.Gone() {
+		l.session.retire(l.name, l.held)
+	}
+	l.step(c, callqueue.CallDone{ID: m.id})
+}
+
+// step tells the queue an event, carries out what it orders and sets the one timer.
+func (l *lane) step(c *Ctx, event callqueue.Event) {
+	for _, effect := range l.queue.Step(time.Now(), event) {
+		l.carryOut(c, effect)
+	}
+	if at, ok := l.queue.Next(); ok {
+		c.After(laneDue{}, time.Until(at), laneDue{})
+		return
+	}
+	c.Cancel(laneDue{})
+}
+
+func (l *lane) carryOut(c *Ctx, effect callqueue.Effect) {
+	switch e := effect.(type) {
+	case callqueue.StartCall:
+		l.start(c, l.calls[e.ID])
+	case callqueue.AnswerCall:
+		open := l.calls[e.ID]
+		l.finish(open, open.result)
+	case callqueue.RefuseCall:
+		open := l.calls[e.ID]
+		end, _ := l.session.roster.ended()
+		l.finish(open, open.neverBegan(e.Why, end.trigger))
+	case callqueue.DetachCall:
+		open := l.calls[e.ID]
+		cause := errCancelled
+		if end, over := l.session.roster.ended(); over && l.queue.View().Closed {
+			cause = fmt.Errorf("the session ended (%s): %w", end.trigger, context.Canceled)
+		}
+		if open.op.patience != goesOn {
+			open.cancel(cause)
+		}
+		l.finish(open, open.mayHaveRun(l.held, cause))
+	}
+}
+
+// finish says a call's last word.
+func (l *lane) finish(open *call, word outcome) {
+	delete(l.calls, open.id)
+	if open.started.Load() {
+		l.session.emit(CallEnded{Guest: l.name, Tool: open.op.tool, Call: string(open.id), Duration: time.Since(open.began), Err: word.err})
+	}
+	open.answer(word)
+}
+
+// start begins the work of a call in a goroutine of its own, which sends exactly one message back whatever becomes of it.
+func (l *lane) start(c *Ctx, next *call) {
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(next.ctx))
+	next.cancel, next.began = cancel, time.Now()
+	if next.ctx.Err() != nil {
+		cancel(context.Cause(next.ctx))
+	}
+	next.started.Store(true)
+	l.session.emit(CallStarted{Guest: l.name, Tool: next.op.tool, Call: string(next.id)})
+	id := next.id
+	Offload(c, id, func(actor context.Context) (guest.Result, error) {
+		defer cancel(nil)
+		defer context.AfterFunc(actor, func() { cancel(context.Cause(actor)) })()
+		return l.work(ctx, next)
+	}, func(result guest.Result, err error) any {
+		return workEnded{id: id, result: outcome{result: result, err: err}}
+	})
+}
+
+// work does what a call is for, once the guest is free: a lane that crashed may have left work behind that has not ended.
+func (l *lane) work(ctx context.Context, of *call) (guest.Result, error) {
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+	case <-ctx.Done():
+		return guest.Result{}, fmt.Errorf("guest %q was still at work for an earlier call, so this one never began: %w", l.name, context.Cause(ctx))
+	}
+	if l.held.Gone() {
+		return guest.Result{}, &guest.UnknownGuestError{Name: l.name, Held: l.session.roster.held()}
+	}
+	if !of.expires.IsZero() {
+		bounded, cancel := context.WithDeadline(ctx, of.expires)
+		defer cancel()
+		ctx = bounded
+	}
+	if of.op.reconcile {
+		err := l.held.Reconcile(ctx)
+		l.session.met(err)
+		if err != nil {
+			return guest.Result{}, err
+		}
+		l.renew()
+	}
+	result, err := of.op.run(ctx, l.held)
+	if of.op.renew && !l.held.Gone() {
+		l.renew()
+	}
+	return result, err
+}
+
+// renew tells the lease actor that an operation begins.
+func (l *lane) renew() {
+	if e, err := l.session.roster.find(l.name); err == nil {
+		e.lease.Tell(operationBegan{l.held.Lease()})
+	}
+}
+
+// close ends the lane with one last call: the session leaves the guest.
+func (l *lane) close(c *Ctx, choice exitpolicy.Choice) {
+	if _, settling := l.calls[settleCall]; settling {
+		return
+	}
+	l.choice = choice
+	op := operation{tool: "pause", run: l.pause}
+	if choice == exitpolicy.Release {
+		op = operation{tool: "release", run: l.release}
+	}
+	l.calls[settleCall] = l.internal(settleCall, op, func(o outcome) { l.session.tell(guestSettled{name: l.name, err: o.err}) })
+	l.step(c, callqueue.Closing{Last: settleCall})
+}
+
+func (l *lane) pause(ctx context.Context, _ Held) (guest.Result, error) {
+	return guest.Result{}, l.session.pause(ctx, l.name)
+}
+
+func (l *lane) release(ctx context.Context, held Held) (guest.Result, error) {
+	return guest.Result{}, l.session.release(ctx, l.name, held)
+}
