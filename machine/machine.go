@@ -43,6 +43,7 @@ type Health struct {
 	Environment map[string]string `json:"environment,omitempty"`
 	UID         *int              `json:"uid,omitempty"` // ours: the user it runs as, and serves
 	Instance    string            `json:"instance,omitempty"`
+	Folder      string            `json:"folder,omitempty"` // ours: names the state folder it owns without showing it, see FolderID
 }
 
 // ServiceName is what Health.Service must say.

@@ -30,10 +30,8 @@ func newBackend(cfg config.Config, log zerolog.Logger) (machine.API, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot find this program's own file: %w", err)
 	}
-	start := background.Options{
-		Executable: self, Args: []string{"machines", "--background"}, Env: config.Environ(nil),
-		StateDir: cfg.MachinesDir(), RuntimeDir: cfg.RuntimeDir, Port: cfg.Port,
-	}
+	start := backgroundOptions(cfg)
+	start.Executable, start.Args, start.Env, start.Log = self, []string{"machines", "--background"}, config.Environ(nil), log
 	return &ownService{
 		origin: "embedded:" + cfg.MachinesDir(),
 		ensure: func(ctx context.Context) (machine.API, error) {
@@ -47,6 +45,15 @@ func newBackend(cfg config.Config, log zerolog.Logger) (machine.API, error) {
 			return machine.New(machine.Options{URL: at.URL})
 		},
 	}, nil
+}
+
+// backgroundOptions say where a service of our own is found.
+func backgroundOptions(cfg config.Config) background.Options {
+	opt := background.Options{StateDir: cfg.MachinesDir(), RuntimeDir: cfg.RuntimeDir, Port: cfg.Port}
+	if cfg.Port == 0 {
+		opt.Port = background.AnyPort
+	}
+	return opt
 }
 
 // ownService is a machine.API over a service of our own. It finds or starts the service when it is first needed, and again
@@ -94,7 +101,7 @@ func through[T any](ctx context.Context, o *ownService, request func(machine.API
 		return none, err
 	}
 	v, err := request(api)
-	if !errors.Is(err, machine.ErrNotSent) || ctx.Err() != nil {
+	if !neverBegun(err) || ctx.Err() != nil {
 		return v, err
 	}
 	o.forget(api)
@@ -103,6 +110,12 @@ func through[T any](ctx context.Context, o *ownService, request func(machine.API
 		return v, ensureErr
 	}
 	return request(again)
+}
+
+// neverBegun: the request did not reach the service, or reached one that is leaving and begins nothing any more.
+func neverBegun(err error) bool {
+	var answer *machine.Error
+	return errors.Is(err, machine.ErrNotSent) || (errors.As(err, &answer) && answer.Code == machine.CodeLeaving)
 }
 
 func nothing(err error) (struct{}, error) { return struct{}{}, err }

@@ -7,10 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -268,6 +271,12 @@ func (w *world) remains() []string {
 	var left []string
 	own := os.Getpid()
 	names := w.machineNames()
+	listed, _, _ := w.run("machines", "list", "--json")
+	for _, name := range names {
+		if strings.Contains(listed, name) {
+			left = append(left, "machine: "+name)
+		}
+	}
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
 		var pid int
@@ -299,29 +308,22 @@ func (w *world) remains() []string {
 	return left
 }
 
-// machineNames are those of every machine this world ever had a folder or a record of.
+var machineNamePattern = regexp.MustCompile(`relay-[a-z0-9-]+-[0-9a-f]{8}-[0-9a-f]{6}`)
+
+// machineNames are those of every machine that any record of this world names.
 func (w *world) machineNames() []string {
 	seen := map[string]bool{}
 	_ = filepath.WalkDir(w.dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".json" {
 			return nil
 		}
-		if strings.HasSuffix(path, ".lifecycle.json") {
-			var l struct {
-				VM string `json:"vm"`
-			}
-			b, _ := os.ReadFile(path)
-			if json.Unmarshal(b, &l) == nil && l.VM != "" {
-				seen[l.VM] = true
-			}
+		b, _ := os.ReadFile(path)
+		for _, name := range machineNamePattern.FindAllString(string(b), -1) {
+			seen[name] = true
 		}
 		return nil
 	})
-	var names []string
-	for n := range seen {
-		names = append(names, n)
-	}
-	return names
+	return slices.Sorted(maps.Keys(seen))
 }
 
 // endService ends the background machine service of this world, by the identity its record proves.
@@ -342,7 +344,7 @@ func (w *world) endService() {
 func (w *world) servicePID() int {
 	var found int
 	_ = filepath.WalkDir(filepath.Join(w.dir, "state"), func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Base(path) != "machines.json" {
+		if err != nil || d.IsDir() || filepath.Base(path) != "machine-service.json" {
 			return nil
 		}
 		var record struct {

@@ -86,18 +86,25 @@ func serveMachines(ctx context.Context, s cli.Streams, f machinesFlags) error {
 	if f.ownerStdin {
 		sc.Owner = s.In
 	}
+	ready := func(addr string) { fmt.Fprintf(s.Out, "http://%s\n", addr) }
+	if f.state != cfg.MachinesDir() || f.ownerStdin {
+		// A service on a folder of its own is nobody's default: whoever starts it tells its clients the address.
+		svc, err := service.Open(ctx, sc)
+		if err != nil {
+			return machinesFailure(err)
+		}
+		ready(svc.Addr())
+		return machinesFailure(svc.Serve(ctx))
+	}
+	at := backgroundOptions(cfg)
+	at.Ready = ready
 	if f.background {
+		at.Ready = nil
 		if sc.IdleExit == 0 {
 			sc.IdleExit = idleExit
 		}
-		return machinesFailure(background.Serve(ctx, sc, background.Options{StateDir: f.state, RuntimeDir: cfg.RuntimeDir, Port: cfg.Port}))
 	}
-	svc, err := service.Open(ctx, sc)
-	if err != nil {
-		return machinesFailure(err)
-	}
-	fmt.Fprintf(s.Out, "http://%s\n", svc.Addr())
-	return machinesFailure(svc.Serve(ctx))
+	return machinesFailure(background.Serve(ctx, sc, at))
 }
 
 // machinesFailure gives a host that cannot make machines its own exit code.

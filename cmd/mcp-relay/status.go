@@ -98,7 +98,7 @@ func serviceURL(ctx context.Context, cfg config.Config) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	if !cfg.URLSet && cfg.Backend != config.BackendService {
-		if at, err := background.Find(ctx, background.Options{StateDir: cfg.MachinesDir(), RuntimeDir: cfg.RuntimeDir, Port: cfg.Port}); err == nil {
+		if at, err := background.Find(ctx, backgroundOptions(cfg)); err == nil {
 			return at.URL, nil
 		}
 	}

@@ -23,7 +23,7 @@ type object map[string]any
 // that whoever looks for one starts another.
 func (s *Service) health() machine.Health {
 	uid := os.Getuid()
-	return machine.Health{OK: !s.activity.isLeaving(), Service: machine.ServiceName, UID: &uid, Instance: s.instance}
+	return machine.Health{OK: !s.activity.isLeaving(), Service: machine.ServiceName, UID: &uid, Instance: s.instance, Folder: FolderID(s.cfg.StateDir)}
 }
 
 func (s *Service) index(*http.Request) (any, error) {

@@ -205,6 +205,7 @@ func TestServiceOnTheDefaultPortIsUsed(t *testing.T) {
 		{"one that tells no user", `{"ok":true,"service":"machine-service"}`, true},
 		{"our own", fmt.Sprintf(`{"ok":true,"service":"machine-service","uid":%d}`, os.Getuid()), true},
 		{"another user's", fmt.Sprintf(`{"ok":true,"service":"machine-service","uid":%d}`, os.Getuid()+1), false},
+		{"our own on another state folder", fmt.Sprintf(`{"ok":true,"service":"machine-service","uid":%d,"folder":"0123456789abcdef"}`, os.Getuid()), false},
 		{"an older service", `{"ok":true,"service":"vm-service"}`, false},
 	}
 	go func() { _ = server.Serve(l) }()

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/seed-1e4c9d81/mcp-relay/machine"
+	"github.com/seed-1e4c9d81/mcp-relay/machine/service"
 )
 
 // Options say where a service is looked for and how one is started.
@@ -26,10 +27,14 @@ type Options struct {
 	Env        []string // of the program; nil: this process's
 	StateDir   string   // holds the log, and the record if RuntimeDir is empty
 	RuntimeDir string   // holds the record and the start claim
-	Port       int      // where a service is looked for beside the record; 6240
+	Port       int      // where a service is looked for beside the record, and the first choice of one that starts; 0 means 6240, AnyPort none
 	Wait       time.Duration
 	Log        zerolog.Logger
+	Ready      func(addr string) // of Serve: told host:port when the service can be asked
 }
+
+// AnyPort as Options.Port looks at no port beside the record, and starts a service on any free one.
+const AnyPort = -1
 
 // Endpoint is a service that answered.
 type Endpoint struct {
@@ -103,11 +108,20 @@ func find(ctx context.Context, opt Options) (Endpoint, bool) {
 			return Endpoint{URL: url(r.Port), PID: r.PID}, true
 		}
 	}
+	if opt.Port < 0 {
+		return Endpoint{}, false
+	}
 	health, err := probe(ctx, opt.Port)
-	if err != nil || health.UID != nil && *health.UID != os.Getuid() {
+	if err != nil || !serves(health, opt) {
 		return Endpoint{}, false
 	}
 	return Endpoint{URL: url(opt.Port)}, true
+}
+
+// serves says whether the service on the default port may be used: another user's must not be, and one of our own kind on
+// another state folder would not know the machines of ours. One of another kind says neither.
+func serves(h machine.Health, opt Options) bool {
+	return (h.UID == nil || *h.UID == os.Getuid()) && (h.Folder == "" || h.Folder == service.FolderID(opt.StateDir))
 }
 
 func url(port int) string { return "http://" + net.JoinHostPort("localhost", strconv.Itoa(port)) }

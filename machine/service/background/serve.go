@@ -13,11 +13,11 @@ import (
 
 // Serve runs a machine-service in this process and publishes it in the runtime folder for as long as it runs. It is what the
 // program that Ensure starts does. Without cfg.Listen it takes opt.Port on both loopback families, or any free port if that
-// one is taken.
+// one is taken. opt.Ready is called once it can be asked.
 func Serve(ctx context.Context, cfg service.Config, opt Options) error {
 	opt.fill()
 	if cfg.Listen == "" {
-		cfg.Listen, cfg.AnyPort = net.JoinHostPort("localhost", strconv.Itoa(opt.Port)), true
+		cfg.Listen, cfg.AnyPort = net.JoinHostPort("localhost", strconv.Itoa(max(opt.Port, 0))), true
 	}
 	s, err := service.Open(ctx, cfg)
 	if err != nil {
@@ -33,6 +33,9 @@ func Serve(ctx context.Context, cfg service.Config, opt Options) error {
 	})
 	if err != nil {
 		return errors.Join(err, s.Close())
+	}
+	if opt.Ready != nil {
+		opt.Ready(s.Addr())
 	}
 	stopTrimming := trimWhile(ctx, os.Stderr)
 	defer stopTrimming()
