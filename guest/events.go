@@ -55,7 +55,10 @@ func (g *Guest) Note(kind, because string, details map[string]any) error {
 func (g *Guest) log(kind, because string, details map[string]any) error {
 	at := g.now()
 	event := Event{Guest: g.name, Kind: kind, Because: because, At: isoTime(at), Details: details}
-	if err := writeEvent(g.eventDir(), at, event); err != nil {
+	g.eventMu.RLock()
+	err := writeEvent(g.eventDir(), at, event)
+	g.eventMu.RUnlock()
+	if err != nil {
 		return fmt.Errorf("cannot write the event %s: %w", kind, err)
 	}
 	if g.s.opt.Emit != nil {
@@ -65,16 +68,23 @@ func (g *Guest) log(kind, because string, details map[string]any) error {
 }
 
 // eventDir is where events go now: the state folder until a machine is ours, so that a refused acquisition leaves no
-// evidence folder; the evidence folder; and beside it once it is sealed.
+// evidence folder; the evidence folder; and beside it from the beginning of its seal. The caller holds eventMu.
 func (g *Guest) eventDir() string {
 	r := g.rec()
 	switch {
 	case r.Lease == nil:
 		return filepath.Join(g.dir, "events")
-	case r.Delivered != nil || exists(r.host("manifest.json")):
+	case g.sealing || r.Delivered != nil || exists(r.host("manifest.json")):
 		return r.HostRoot + ".lifecycle-events"
 	}
 	return r.host("host", "events")
+}
+
+// setSealing sends events beside the evidence folder from here on, or back into it. It waits for those being written.
+func (g *Guest) setSealing(on bool) {
+	g.eventMu.Lock()
+	defer g.eventMu.Unlock()
+	g.sealing = on
 }
 
 func writeEvent(dir string, at time.Time, event Event) error {

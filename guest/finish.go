@@ -89,11 +89,23 @@ func (g *Guest) extractAll(ctx context.Context) ([]IncompleteExtraction, error) 
 // pack pulls the recording, merges it with what the host has, seals the folder and records the delivery. An earlier pack that
 // sealed and died before its record is found sealed: it is verified, not rebuilt.
 func (g *Guest) pack(ctx context.Context, incomplete []IncompleteExtraction) error {
-	r := g.rec()
-	if !exists(r.host("manifest.json")) {
+	if !exists(g.rec().host("manifest.json")) {
 		if err := g.collectState(ctx); err != nil {
 			return err
 		}
+	}
+	g.setSealing(true) // a renewal's event may come beside this
+	err := g.seal(ctx, incomplete)
+	if err != nil {
+		g.setSealing(false)
+	}
+	return err
+}
+
+// seal makes the evidence folder a package and records the delivery. Nothing else may write into the folder.
+func (g *Guest) seal(ctx context.Context, incomplete []IncompleteExtraction) error {
+	r := g.rec()
+	if !exists(r.host("manifest.json")) {
 		if err := g.closeRecording(); err != nil {
 			return err
 		}

@@ -392,3 +392,37 @@ func TestRealReceiverTellsHowAScriptEnded(t *testing.T) {
 		t.Errorf("execution %s, want failed", result.Execution)
 	}
 }
+
+// A renewal's event that comes during the seal or after it lands beside the package, never in it.
+func TestEventsBesideTheSealStayOutOfThePackage(t *testing.T) {
+	b := newBench(t)
+	g := b.staged(b.input())
+	b.run(g, shell("true"))
+	for range releaseAttempts {
+		b.api.Fail("release", serviceError(409, machine.CodeTeardownIncomplete, "no"))
+	}
+	stop, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		for {
+			select {
+			case <-stop:
+				done <- nil
+				return
+			default:
+			}
+			if err := g.Note(EventHeartbeatUncertain, "", nil); err != nil {
+				done <- err
+				return
+			}
+		}
+	}()
+	_, err := g.Finish(t.Context())
+	close(stop)
+	wantError(t, err, "the evidence is delivered and verified")
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if report, err := evidence.Verify(t.Context(), g.rec().HostRoot); err != nil || !report.OK {
+		t.Errorf("verification %+v, %v", report.Problems, err)
+	}
+}

@@ -22,7 +22,10 @@ type Guest struct {
 	mu   sync.Mutex // orders changes of the record
 	lock *ownerLock
 
-	record       atomic.Pointer[Record] // what is durable; never changed in place
+	record  atomic.Pointer[Record] // what is durable; never changed in place
+	eventMu sync.RWMutex           // held for reading while an event is written, so that none falls into a folder being sealed
+	sealing bool                   // events go beside the evidence folder
+
 	gone         atomic.Bool
 	unreconciled atomic.Bool
 }

@@ -195,3 +195,31 @@ func TestPictureWithOtherBytesIsNeverShown(t *testing.T) {
 		t.Errorf("status %s, want stale-reference", got.Delivery.Status)
 	}
 }
+
+// T168: a picture that the host has and the guest has lost since is part of the recording all the same; one that contradicts the
+// recording stops the delivery before anything is written.
+func TestSavedPictureOutlivesTheGuestsCopy(t *testing.T) {
+	b := newBench(t)
+	b.capturing()
+	g := b.staged(b.input())
+	data := picture(t)
+	b.photographed(data)
+	value, run := b.run(g, shell("true"))
+	if got, err := g.Image(t.Context(), ImageInput{Target: ImageTarget{Source: "reference", ImageID: imageID(t, run.Delivery)}}); err != nil || got.Failed {
+		t.Fatalf("image %+v, %v", got.Delivery, err)
+	}
+	if err := g.materialize(); err != nil {
+		t.Fatal(err)
+	}
+	place := g.rec().host("state", "snapshots", value.SessionID, "a000001-after.png")
+	if b.read(place) != string(data) {
+		t.Error("other bytes were kept")
+	}
+	if err := os.WriteFile(place, []byte("another"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, g.materialize(), "contradicts the recording")
+	if b.read(place) != "another" {
+		t.Error("the conflict was resolved by overwriting")
+	}
+}

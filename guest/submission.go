@@ -110,6 +110,7 @@ func (g *Guest) submit(s submission) error {
 		return fmt.Errorf("cannot record the submission: %w", err)
 	}
 	record.Executions = append(record.Executions, s.ExecutionID)
+	record.State = stateActive // also after a seal that failed
 	if err := writeInto(r.recordingPath(r.SessionID), record); err != nil {
 		return fmt.Errorf("cannot record the submission: %w", err)
 	}
