@@ -133,6 +133,7 @@ func (m *merger) conflicts(p prior) error {
 			return fmt.Errorf("snapshot folder %s arrived as a file", dir)
 		}
 	}
+	buf := make([]byte, hashBuffer)
 	for _, rel := range p.tree.names() {
 		if !isSnapshot(rel) {
 			continue
@@ -140,17 +141,14 @@ func (m *merger) conflicts(p prior) error {
 		if m.arrived.dirs[rel] {
 			return fmt.Errorf("snapshot %s arrived as a folder", rel)
 		}
-		if m.hasFileAbove(rel) {
-			return fmt.Errorf("the folder of snapshot %s arrived as a file", rel)
-		}
 		if _, has := m.arrived.files[rel]; !has {
 			continue
 		}
-		old, err := hashFile(context.Background(), filepath.Join(p.root, rel))
+		old, err := hashFile(context.Background(), filepath.Join(p.root, rel), buf)
 		if err != nil {
 			return err
 		}
-		arrived, err := hashFile(context.Background(), filepath.Join(m.incoming, rel))
+		arrived, err := hashFile(context.Background(), filepath.Join(m.incoming, rel), buf)
 		if err != nil {
 			return err
 		}
@@ -159,15 +157,6 @@ func (m *merger) conflicts(p prior) error {
 		}
 	}
 	return nil
-}
-
-func (m *merger) hasFileAbove(rel string) bool {
-	for dir := filepath.Dir(rel); dir != "."; dir = filepath.Dir(dir) {
-		if _, isFile := m.arrived.files[dir]; isFile {
-			return true
-		}
-	}
-	return false
 }
 
 func isSnapshot(rel string) bool { return rel == "snapshots" || strings.HasPrefix(rel, "snapshots/") }
@@ -236,7 +225,8 @@ func (m *merger) copyIn() error {
 	return nil
 }
 
-// restoreSnapshots brings back what earlier states have and incoming lacked.
+// restoreSnapshots brings back what earlier states have and incoming lacked. Each is copied below archive and gets its name
+// when it is whole, so that a process that dies leaves no torn snapshot in the state.
 func (m *merger) restoreSnapshots() error {
 	for _, p := range m.priors {
 		for _, rel := range slices.DeleteFunc(p.tree.names(), func(rel string) bool { return !isSnapshot(rel) }) {
@@ -247,7 +237,11 @@ func (m *merger) restoreSnapshots() error {
 			if err := MakeDirs(filepath.Dir(to), 0o700); err != nil {
 				return err
 			}
-			if err := copyExclusive(filepath.Join(p.root, rel), to); err != nil {
+			temp := tempBeside(filepath.Join(m.archive, "snapshot"))
+			if err := copyExclusive(filepath.Join(p.root, rel), temp); err != nil {
+				return err
+			}
+			if err := PublishExclusive(temp, to); err != nil {
 				return err
 			}
 			m.arrived.files[rel] = p.tree.files[rel]

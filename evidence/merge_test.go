@@ -151,7 +151,9 @@ func TestMergeRefusesBeforeTheFirstChange(t *testing.T) {
 		{"state inside incoming", func(_ *testing.T, p *places) { p.destination = filepath.Join(p.incoming, "state") }},
 		{"same place twice", func(_ *testing.T, p *places) { p.archive = p.incoming }},
 		{"incoming missing", func(_ *testing.T, p *places) { p.incoming += "-none" }},
-		{"sealed", func(t *testing.T, p *places) { fill(t, filepath.Dir(p.destination), map[string]string{manifestPath: "{malformed"}) }},
+		{"sealed", func(t *testing.T, p *places) {
+			fill(t, filepath.Dir(p.destination), map[string]string{manifestPath: "{malformed"})
+		}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

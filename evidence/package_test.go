@@ -145,6 +145,12 @@ func TestInvalidEvidenceIsNotSealed(t *testing.T) {
 		{"foreign reference", func(r *recording) {
 			r.edit("state/records/action/action-0001.json", func(f fields) { f["snapshots"].([]any)[0].(fields)["sha256"] = strings.Repeat("0", 64) })
 		}, "H9"},
+		{"two pictures before", func(r *recording) { extraCapture(r, "before", "2026-11-30T10:00:09.000Z") }, "H10"},
+		{"picture after taken first", func(r *recording) { extraCapture(r, "after", "2026-11-30T09:00:00.000Z") }, "H11"},
+		{"capture that the plan does not ask for", func(r *recording) {
+			r.start(run{}, ids{"execution-x", "action-x", "x"})
+			r.pictures(run{capture: "x11"}, ids{"execution-x", "action-x", "x"}, "before")
+		}, "H7"},
 		{"host record that is not JSON", func(r *recording) { r.write("host/requests/x.json", []byte("{")) }, "H12"},
 		{"receipt of another recording", func(r *recording) {
 			r.edit("host/receipts/execution-0001.json", func(f fields) { f["sessionId"] = "session-other" })
@@ -190,6 +196,21 @@ func TestInvalidEvidenceIsNotSealed(t *testing.T) {
 			}
 		})
 	}
+}
+
+// extraCapture starts an action whose picture before is sound, and adds one more picture.
+func extraCapture(r *recording, role, at string) {
+	c, id := run{capture: "x11"}, ids{"execution-x", "action-x", "x"}
+	r.start(c, id)
+	r.pictures(c, id, "before")
+	data := []byte("png")
+	name := "extra-" + role + ".png"
+	r.write(snapshotsDir+"session-0demo/"+name, data)
+	s := fields{"fileName": name, "sha256": sha(data), "bytes": len(data), "capturedAt": at, "role": role}
+	if role == "after" {
+		s["declaredAfterIntervalMs"] = 500
+	}
+	r.line("snapshot-captured", fields{"actionId": id.action, "state": "recorded", "snapshot": s})
 }
 
 func appendTo(r *recording, rel, more string) {

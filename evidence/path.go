@@ -32,20 +32,3 @@ func SafePath(rel string) error {
 func unsafeRune(r rune) bool {
 	return r < 0x20 || (r >= 0x7f && r < 0xa0) || strings.ContainsRune(`\:#?`, r)
 }
-
-// safeID reports whether s can be an identity on the wire and a file name on disk.
-func safeID(s string) bool {
-	if s == "" || len(s) > 160 || !alphanumeric(s[0]) {
-		return false
-	}
-	for i := 1; i < len(s); i++ {
-		if !alphanumeric(s[i]) && !strings.ContainsRune("_.-", rune(s[i])) {
-			return false
-		}
-	}
-	return true
-}
-
-func alphanumeric(c byte) bool {
-	return c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
-}

@@ -83,14 +83,17 @@ func (t *tree) add(rel string, info fs.FileInfo) {
 	t.files[rel] = info.Size()
 }
 
-// hashFile reads the file once. It follows no symlink and does not wait for a fifo.
-func hashFile(ctx context.Context, path string) (digest, error) {
+// hashBuffer is how much of a file is read at a time.
+const hashBuffer = 1 << 20
+
+// hashFile reads the file once, through buf. It follows no symlink and does not wait for a fifo.
+func hashFile(ctx context.Context, path string, buf []byte) (digest, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return digest{}, err
 	}
 	h := sha256.New()
-	n, err := io.CopyBuffer(h, readerWithContext{ctx, f}, make([]byte, 1<<20))
+	n, err := io.CopyBuffer(h, readerWithContext{ctx, f}, buf)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return digest{}, err
 	}
@@ -114,8 +117,9 @@ func (r readerWithContext) Read(p []byte) (int, error) {
 func hashTree(ctx context.Context, root string, t tree) (map[string]digest, []Problem, error) {
 	digests := make(map[string]digest, len(t.files))
 	var problems []Problem
+	buf := make([]byte, hashBuffer)
 	for _, rel := range t.names() {
-		d, err := hashFile(ctx, filepath.Join(root, filepath.FromSlash(rel)))
+		d, err := hashFile(ctx, filepath.Join(root, filepath.FromSlash(rel)), buf)
 		if ctx.Err() != nil {
 			return nil, nil, ctx.Err()
 		}
