@@ -97,7 +97,8 @@ type GuestProbe struct {
 	ObservedAt      string          `json:"observedAt"`
 	Status          Status          `json:"status"`
 	Checks          []GuestCheck    `json:"checks"`
-	Software        []SoftwareFact  `json:"software"`
+	Software        []SoftwareFact  `json:"software"`      // at most maxSoftware of them, capture software first
+	SoftwareTotal   int             `json:"softwareTotal"` // how many the image lists; relay_search finds the others
 	SoftwareFault   string          `json:"softwareDiagnostic,omitempty"`
 	Snapshots       SnapshotsReport `json:"snapshots"`
 	CaptureVerified bool            `json:"captureVerified"` // always false: only a capture proves capture
@@ -117,6 +118,28 @@ type SoftwareFact struct {
 	ID      string  `json:"id"`
 	Name    string  `json:"name"`
 	Version *string `json:"version"`
+}
+
+// maxSoftware keeps an image with a whole distribution from filling the answer.
+const maxSoftware = 50
+
+// someSoftware is the beginning of what an image lists, capture software first.
+func someSoftware(all []machine.Application) []SoftwareFact {
+	facts := []SoftwareFact{}
+	add := func(capture bool) {
+		for _, app := range all {
+			if len(facts) < maxSoftware && isCapture(app.ID) == capture {
+				facts = append(facts, SoftwareFact{ID: app.ID, Name: app.Name, Version: app.Version})
+			}
+		}
+	}
+	add(true)
+	add(false)
+	return facts
+}
+
+func isCapture(id string) bool {
+	return id == machine.CaptureX11 || id == machine.CaptureCuaLinux || id == machine.CaptureCuaMac
 }
 
 // Probe observes the guest, read-only: which language runtimes run, what its image lists, whether runs take snapshots. It installs
@@ -148,9 +171,7 @@ func (g *Guest) Probe(ctx context.Context) (Result, error) {
 	} else {
 		plan := capturePlan(inventory, g.rec().CuaDriver)
 		probe.Snapshots = (&Record{Capture: &plan}).captureReport()
-		for _, app := range inventory.Applications {
-			probe.Software = append(probe.Software, SoftwareFact{ID: app.ID, Name: app.Name, Version: app.Version})
-		}
+		probe.Software, probe.SoftwareTotal = someSoftware(inventory.Applications), len(inventory.Applications)
 	}
 	probe.Status = g.Status()
 	if err := g.log(eventGuestReadiness, "", map[string]any{"checks": probe.Checks, "snapshots": probe.Snapshots}); err != nil {

@@ -20,6 +20,7 @@ const (
 	VerbArchive   = "archive"    // root tree archive mode(all|present) paths... -> Fact of archive (without hash), frames of guest/frame
 	VerbRemove    = "remove"     // root file -> {}: a missing file is fine
 	VerbInvoke    = "invoke"     // root request -> Ack: runs the receiver
+	VerbWindow    = "window"     // text -> {}: a plain window with the text, until the display goes; for a first look at a guest
 	VerbImageFact = "image-fact" // root file maxBytes -> ImageFact
 )
 
