@@ -99,6 +99,10 @@ func (c *cell) take(msg any) {
 		c.life.deadLetter(msg)
 		return
 	}
+	if c.life.ctx.Err() != nil { // abandoned: it does nothing more
+		c.end(ErrKilled, msg)
+		return
+	}
 	c.dispatch(msg)
 }
 
