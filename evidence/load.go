@@ -174,6 +174,7 @@ func (m *material) event(e *event) {
 		m.completions[string(e.ExecutionID)] = true
 		if present(e.Response) {
 			m.receipt(e.Response, journalPath, e)
+			e.Response = nil // with its output the largest part of a journal
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -279,6 +280,42 @@ func TestSealGoesOnAfterOneThatDiedBetweenItsTwoFiles(t *testing.T) {
 	}
 	if _, err := Seal(t.Context(), r.dir, demoIdentity, sealedAt.Add(time.Minute)); err != nil {
 		t.Errorf("Seal = %v", err)
+	}
+}
+
+// countdown is a context that ends after it was asked so many times, wherever that is.
+type countdown struct {
+	context.Context
+	left int
+}
+
+func (c *countdown) Err() error {
+	if c.left--; c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+func TestSealThatEndsAnywhereLeavesNothingOfItsOwn(t *testing.T) {
+	r := newRecording(t, t.TempDir())
+	r.add(run{capture: "x11"})
+	stops := 0
+	for ; ; stops++ {
+		_, err := Seal(&countdown{t.Context(), stops}, r.dir, demoIdentity, sealedAt)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		for _, rel := range []string{manifestPath, openingPath} {
+			if _, err := os.Lstat(r.path(rel)); !errors.Is(err, os.ErrNotExist) {
+				t.Fatalf("%s was left when it ended at %d", rel, stops)
+			}
+		}
+	}
+	if stops < 20 {
+		t.Errorf("it could end in only %d places", stops)
 	}
 }
 

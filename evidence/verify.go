@@ -37,7 +37,10 @@ func verify(ctx context.Context, dir string) (Report, error) {
 	}
 	m, problems, err := readManifest(dir)
 	if err != nil {
-		problems = append(problems, Problem{Kind: ProblemUnreadable, Path: manifestPath, Message: err.Error()})
+		problems = []Problem{{Kind: ProblemUnreadable, Path: manifestPath, Message: err.Error()}}
+	}
+	if len(m.Records) == 0 { // not a package: what else lies there is nobody's business
+		return report(dir, m, problems, &analysis{material: &material{}}), nil
 	}
 	a, err := examine(ctx, dir, m.identity())
 	if err != nil {
