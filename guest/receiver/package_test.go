@@ -76,6 +76,9 @@ func TestRecordingsSealAndVerify(t *testing.T) {
 // A receiver that died at any point leaves a recording that still seals and verifies, before and after the next run closes
 // its books.
 func TestRecordingOfAKilledReceiverSealsAndVerifies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("seals two packages for each point")
+	}
 	for _, point := range []string{pointRouted, pointBegun, pointIntended, pointPhotograph, pointCaptured, pointStarted, pointEnded,
 		pointPhotograph + ":2", pointCaptured + ":2", pointCompleted, pointRetained, pointAnswered} {
 		t.Run(point, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -361,6 +362,39 @@ func TestReceiverKilledAtEachPoint(t *testing.T) {
 	}
 }
 
+// Who asks for the very run whose receiver died gets a durable answer at once, and its image status fits its plan.
+func TestAskingForARunThatDied(t *testing.T) {
+	for _, row := range []struct {
+		name, point, outcome, image string
+		edit                        func(*protocol.Request)
+	}{
+		{"before its dispatch", pointClaimed, protocol.Refused, protocol.ImageCaptureUnknown, func(*protocol.Request) {}},
+		{"before its dispatch, no pictures", pointClaimed, protocol.Refused, protocol.ImageNotRequested, noSnapshots},
+		{"after its dispatch", pointEnded, protocol.Uncertain, protocol.ImageCaptureUnknown, func(*protocol.Request) {}},
+		{"after its dispatch, no pictures", pointEnded, protocol.Uncertain, protocol.ImageNotRequested, noSnapshots},
+		{"after its last picture", pointCompleted, protocol.Uncertain, protocol.ImageAvailable, func(*protocol.Request) {}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			g := newGuest(t)
+			req := g.push(protocol.Shell, "echo x >> ran", row.edit)
+			if err := g.process(req, row.point).Run(); err == nil {
+				t.Fatal("the receiver did not die")
+			}
+			ran := g.count("ran")
+			receipt := g.run(req, Options{Capturer: &fakeCapturer{}})
+			if receipt.Outcome.Kind != row.outcome || receipt.ImageEvidence.Status != row.image || g.count("ran") != ran {
+				t.Errorf("receipt is %s", asJSON(t, receipt))
+			}
+			if _, err := os.Stat(g.join("state", "receiver", "receipts", req.ExecutionID+".json")); err != nil {
+				t.Error(err)
+			}
+			if receipt.RequestSHA256 == "" || receipt.SessionID != req.SessionID || receipt.Outcome.Diagnostic == "" {
+				t.Errorf("receipt is %s", asJSON(t, receipt))
+			}
+		})
+	}
+}
+
 // A receiver killed while its script runs: the script dies with it, also what it started, before the next one runs.
 func TestScriptOfAKilledReceiverIsEnded(t *testing.T) {
 	g := newGuest(t)
@@ -418,7 +452,9 @@ func TestSurvivorsAreOnlyThoseProvablyOfTheScript(t *testing.T) {
 	}
 }
 
-func TestProofOfAbsence(t *testing.T) {
+func TestProofOfAbsence(t *testing.T) { synctest.Test(t, proofOfAbsence) }
+
+func proofOfAbsence(t *testing.T) {
 	gone := func(calls *int, after int) func() ([]process, error) {
 		return func() ([]process, error) {
 			*calls++

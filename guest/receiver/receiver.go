@@ -52,7 +52,8 @@ func Run(ctx context.Context, root, requestPath string, opt Options) (protocol.R
 			return protocol.Receipt{}, "", err
 		}
 	}
-	return r.answer(ctx)
+	receipt, written := r.answer(ctx)
+	return receipt, written, nil
 }
 
 const lockDir = ".receiver-lock"
@@ -85,29 +86,32 @@ func (r *receiver) state(parts ...string) string {
 func (r *receiver) receiptPath(id string) string { return r.state("receiver", "receipts", id+".json") }
 func (r *receiver) claimPath(id string) string   { return r.state("receiver", "started", id+".json") }
 
+// unreadable is the verdict when the disk does not say what is known.
+const unreadable admission.Verdict = "unreadable"
+
 // answer finds the answer on disk, or makes it under the lock.
-func (r *receiver) answer(ctx context.Context) (protocol.Receipt, string, error) {
-	if receipt, path, done := r.known(false); done {
-		return receipt, path, nil
+func (r *receiver) answer(ctx context.Context) (protocol.Receipt, string) {
+	receipt, path, verdict := r.known(false)
+	if verdict != admission.Admit && verdict != admission.Running {
+		return receipt, path
 	}
 	lock, before, err := acquire(filepath.Join(r.root, lockDir))
-	if errors.Is(err, errBusy) {
-		receipt, path := r.turnAway(refuse(protocol.ReasonBusy, "%v; nothing was run: try again when it has ended", errBusy))
-		return receipt, path, nil
-	}
-	if err != nil {
-		receipt, path := r.turnAway(refuse(protocol.ReasonStorage, "%v", err))
-		return receipt, path, nil
+	switch {
+	case errors.Is(err, errBusy) && verdict == admission.Running:
+		return receipt, path
+	case errors.Is(err, errBusy):
+		return r.turnAway(refuse(protocol.ReasonBusy, "%v; nothing was run: try again when it has ended", errBusy))
+	case err != nil:
+		return r.turnAway(refuse(protocol.ReasonStorage, "%v; nothing was run", err))
 	}
 	defer lock.release()
 	return r.locked(ctx, lock, before)
 }
 
 // locked goes on under the lock: closes the books of a receiver that died, then looks again, then claims the id.
-func (r *receiver) locked(ctx context.Context, lock *lock, before owner) (protocol.Receipt, string, error) {
+func (r *receiver) locked(ctx context.Context, lock *lock, before owner) (protocol.Receipt, string) {
 	if no := crowded(before); no != nil {
-		receipt, path := r.turnAway(no)
-		return receipt, path, nil
+		return r.turnAway(no)
 	}
 	journal, history, err := r.openJournal()
 	if err != nil {
@@ -116,20 +120,17 @@ func (r *receiver) locked(ctx context.Context, lock *lock, before owner) (protoc
 		if errors.As(err, &damaged) {
 			reason = protocol.ReasonDamaged
 		}
-		receipt, path := r.turnAway(refuse(reason, "%v; nothing was run", err))
-		return receipt, path, nil
+		return r.turnAway(refuse(reason, "%v; nothing was run", err))
 	}
 	defer journal.Close()
 	if err := r.closeBooks(before, journal, history); err != nil {
-		receipt, path := r.turnAway(refuse(protocol.ReasonStorage, "cannot close the books of the run before: %v; nothing was run", err))
-		return receipt, path, nil
+		return r.turnAway(refuse(protocol.ReasonStorage, "cannot close the books of the run before: %v; nothing was run", err))
 	}
-	if receipt, path, done := r.known(true); done {
-		return receipt, path, nil
+	if receipt, path, verdict := r.known(true); verdict != admission.Admit {
+		return receipt, path
 	}
 	if err := lock.own(r.ids.ExecutionID, r.sum); err != nil {
-		receipt, path := r.turnAway(refuse(protocol.ReasonStorage, "%v; nothing was run", err))
-		return receipt, path, nil
+		return r.turnAway(refuse(protocol.ReasonStorage, "%v; nothing was run", err))
 	}
 	r.opt.Hook(pointOwned)
 	if err := r.claim(""); err != nil {
@@ -144,31 +145,31 @@ func (r *receiver) locked(ctx context.Context, lock *lock, before owner) (protoc
 		_ = lock.enter(phaseSettled, nil)
 	}
 	r.opt.Hook(pointSettled)
-	return receipt, path, nil
+	return receipt, path
 }
 
-// known answers from what the disk holds under the id; done is false when nothing is known.
-func (r *receiver) known(locked bool) (protocol.Receipt, string, bool) {
+// known answers from what the disk holds under the id. With the verdict Admit there is no answer: nothing is known.
+func (r *receiver) known(locked bool) (protocol.Receipt, string, admission.Verdict) {
 	known, err := r.look(locked)
 	if err != nil {
-		return r.uncertain("what is known of this execution cannot be read: %v", err), "", true
+		return r.uncertain("what is known of this execution cannot be read: %v", err), "", unreadable
 	}
-	switch admission.Judge(r.sum, known) {
+	verdict := admission.Judge(r.sum, known)
+	receipt, path := protocol.Receipt{}, ""
+	switch verdict {
 	case admission.Answer:
-		return *known.Receipt, r.receiptPath(r.ids.ExecutionID), true
+		receipt, path = *known.Receipt, r.receiptPath(r.ids.ExecutionID)
 	case admission.OtherBytes:
-		no := refuse(protocol.ReasonIdentity, "execution id %s belongs to another request; this one was not run", r.ids.ExecutionID)
-		return unwritten(r.ids.ExecutionID, no), "", true
+		receipt = unwritten(r.ids.ExecutionID, refuse(protocol.ReasonIdentity,
+			"execution id %s belongs to another request; this one was not run", r.ids.ExecutionID))
 	case admission.Refused:
-		receipt, path := r.write(r.refused(&refusal{known.Claim.Refused, "this execution was refused before, and nothing was run"}))
-		return receipt, path, true
+		receipt, path = r.write(r.refused(&refusal{known.Claim.Refused, "this execution was refused before, and nothing was run"}))
 	case admission.Running:
-		return r.uncertain("this execution was started already and will not be repeated; it may still be running"), "", true
+		receipt = r.uncertain("this execution was started already and will not be repeated; it may still be running")
 	case admission.Lost:
-		receipt, path := r.write(r.uncertain("this execution was started already and will not be repeated; how it ended is not known"))
-		return receipt, path, true
+		receipt, path = r.write(r.uncertain("this execution was started already and will not be repeated; how it ended is not known"))
 	}
-	return protocol.Receipt{}, "", false
+	return receipt, path, verdict
 }
 
 // look reads the claim and the receipt of the id.
@@ -209,21 +210,20 @@ func (r *receiver) claim(refused string) error {
 }
 
 // unclaimed is the answer when the claim failed.
-func (r *receiver) unclaimed(err error) (protocol.Receipt, string, error) {
+func (r *receiver) unclaimed(err error) (protocol.Receipt, string) {
 	if errors.Is(err, fs.ErrExist) {
-		if receipt, path, done := r.known(false); done {
-			return receipt, path, nil
+		if receipt, path, verdict := r.known(false); verdict != admission.Admit {
+			return receipt, path
 		}
 	}
-	return unwritten(r.ids.ExecutionID, refuse(protocol.ReasonStorage, "%v; nothing was run", err)), "", nil
+	return r.refused(refuse(protocol.ReasonStorage, "%v; nothing was run", err)), ""
 }
 
 // turnAway refuses the request without the right to change the recording: it claims the id first, so that nobody can run it
 // any more, then writes the receipt.
 func (r *receiver) turnAway(no *refusal) (protocol.Receipt, string) {
 	if err := r.claim(no.reason); err != nil {
-		receipt, path, _ := r.unclaimed(err)
-		return receipt, path
+		return r.unclaimed(err)
 	}
 	return r.write(r.refused(no))
 }
@@ -298,7 +298,8 @@ func unwritten(id string, no *refusal) protocol.Receipt {
 func (r *receiver) refused(no *refusal) protocol.Receipt {
 	receipt := unwritten(r.ids.ExecutionID, no)
 	receipt.SessionID, receipt.RequestSHA256 = r.ids.SessionID, r.sum
-	if req, err := admission.Decode(r.data, r.root); err == nil && !admission.PlanOf(req.Snapshots).After {
+	// Also of a request that breaks a rule it is known whether it asked for a picture.
+	if req, _ := admission.Decode(r.data, r.root); !admission.PlanOf(req.Snapshots).After {
 		receipt.ImageEvidence.Status = protocol.ImageNotRequested
 	}
 	return receipt

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/seed-1e4c9d81/mcp-relay/evidence"
@@ -129,15 +130,13 @@ func (r *run) receipt(outcome protocol.Outcome) protocol.Receipt {
 	receipt := protocol.Receipt{
 		ExecutionID: r.ids.ExecutionID, SessionID: r.ids.SessionID, RequestSHA256: r.sum, ActionID: r.actionID,
 		TimeoutMs: r.req.TimeoutMs, Outcome: outcome,
-		ImageEvidence: protocol.ImageEvidence{Status: protocol.ImageCaptureUnknown, Snapshots: []protocol.Snapshot{}},
+		ImageEvidence: protocol.ImageEvidence{Snapshots: []protocol.Snapshot{}},
 	}
 	images := &receipt.ImageEvidence
 	for _, c := range r.taken {
 		images.Snapshots = append(images.Snapshots, c.Descriptor(r.ids, r.actionID, r.req.Step.ID, r.plan.GroupID))
 	}
-	if r.planned {
-		images.Status = admission.ImageStatus(r.plan.After, images.Snapshots, r.untaken != nil)
-	}
+	images.Status = admission.ImageStatus(r.plan.After, images.Snapshots, r.untaken != nil)
 	if r.untaken != nil {
 		images.Diagnostic = bounded(r.untaken.Error(), maxDiagnostic)
 	}
@@ -274,24 +273,19 @@ func (r *receiver) closeBooks(before owner, journal *evidence.Journal, history *
 
 // closeRun gives an unfinished run its last lines and its receipt.
 func (r *receiver) closeRun(before owner, journal *evidence.Journal, u *admission.Unfinished) error {
-	dead := &receiver{opt: r.opt, root: r.root, ids: u.IDs, sum: ""}
-	receipt := dead.uncertain("the receiver died during this run; the script may have run, whole or in part")
-	state := stateUncertain
-	if before.ExecutionID == u.ExecutionID && before.Phase == phaseAdmission {
-		receipt = dead.refused(refuse(protocol.ReasonCancelled, "the receiver died before it dispatched this run; nothing was run"))
-		state = stateRefused
-	}
-	receipt.ActionID, receipt.ImageEvidence.Snapshots = u.ActionID, append(receipt.ImageEvidence.Snapshots, u.Snapshots...)
-	if u.Planned {
-		receipt.ImageEvidence.Status = admission.ImageStatus(u.After, u.Snapshots, false)
-	}
-	claim, err := load[admission.Claim](r.claimPath(u.ExecutionID))
+	dead, err := r.predecessor(u.ExecutionID)
 	if err != nil {
 		return err
 	}
-	if claim != nil {
-		receipt.RequestSHA256 = claim.RequestSHA256
+	dead.ids = u.IDs
+	receipt, state := dead.uncertain("the receiver died during this run; the script may have run, whole or in part"), stateUncertain
+	if before.ExecutionID == u.ExecutionID && before.Phase == phaseAdmission {
+		receipt, state = dead.refused(diedEarly), stateRefused
 	}
+	receipt.ActionID = u.ActionID
+	images := &receipt.ImageEvidence
+	images.Snapshots = append(images.Snapshots, u.Snapshots...)
+	images.Status = admission.ImageStatus(images.Status != protocol.ImageNotRequested, images.Snapshots, false)
 	if stored, err := load[protocol.Receipt](r.receiptPath(u.ExecutionID)); err != nil {
 		return err
 	} else if stored != nil {
@@ -311,7 +305,7 @@ func (r *receiver) closeRun(before owner, journal *evidence.Journal, u *admissio
 		return err
 	}
 	receipt.JournalHead = journal.Head()
-	_, _ = r.write(receipt)
+	_, _ = r.write(receipt) // without room for it the journal still tells, and whoever asks gets it then
 	return nil
 }
 
@@ -321,10 +315,36 @@ func (r *receiver) closeClaim(before owner) error {
 	if err != nil || claim == nil {
 		return err
 	}
-	receipt := unwritten(before.ExecutionID, refuse(protocol.ReasonCancelled, "the receiver died before it dispatched this run; nothing was run"))
-	receipt.RequestSHA256 = claim.RequestSHA256
-	_, _ = r.write(receipt)
+	dead, err := r.predecessor(before.ExecutionID)
+	if err != nil {
+		return err
+	}
+	_, _ = r.write(dead.refused(diedEarly))
 	return nil
+}
+
+var diedEarly = refuse(protocol.ReasonCancelled, "the receiver died before it dispatched this run; nothing was run")
+
+// predecessor is the receiver of an earlier request, as far as its request file still tells about it.
+func (r *receiver) predecessor(id string) (*receiver, error) {
+	claim, err := load[admission.Claim](r.claimPath(id))
+	if err != nil {
+		return nil, err
+	}
+	data, err := readRequest(r.root, filepath.Join(r.root, "requests", id+".json"))
+	if err != nil || claim == nil || claim.RequestSHA256 != hexSum(data) {
+		data = nil // gone, or not the one that was claimed: nothing of it counts
+	}
+	ids, err := admission.Identify(data)
+	if err != nil {
+		ids = admission.IDs{ExecutionID: id}
+	}
+	dead := newReceiver(r.root, ids, data, r.opt)
+	dead.sum = ""
+	if claim != nil {
+		dead.sum = claim.RequestSHA256
+	}
+	return dead, nil
 }
 
 func named(history *admission.History, id string) bool {

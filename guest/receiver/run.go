@@ -25,7 +25,6 @@ type run struct {
 
 	req       protocol.Request
 	plan      admission.Plan
-	planned   bool // the request is valid, so that its plan counts
 	capturer  Capturer
 	argv      []string
 	actionID  string
@@ -46,6 +45,7 @@ func (r *run) carry(ctx context.Context) (protocol.Receipt, string) {
 	r.actionID = newID("action-", time.Now())
 	var invalid error
 	r.req, invalid = admission.Decode(r.data, r.root)
+	r.plan = admission.PlanOf(r.req.Snapshots)
 	if no := r.route(); no != nil {
 		return r.write(r.refused(no))
 	}
@@ -53,16 +53,18 @@ func (r *run) carry(ctx context.Context) (protocol.Receipt, string) {
 	if invalid != nil {
 		return r.refuse(refuse(protocol.ReasonValidation, "%v", invalid))
 	}
-	r.plan, r.planned = admission.PlanOf(r.req.Snapshots), true
 	r.capturer = capturerFor(r.req, r.root, r.opt)
 	limit := time.Duration(r.req.TimeoutMs+r.plan.WaitMs+protocol.DispatchMarginMs)*time.Millisecond - finalMargin
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errors.New("the whole run took too long"))
 	defer cancel()
-	if no := r.prepare(ctx); no != nil {
-		return r.refuse(no)
-	}
-	if no := r.admit(ctx); no != nil {
-		return r.refuse(no)
+	for _, stage := range []func(context.Context) *refusal{r.prepare, r.admit} {
+		no := stage(ctx)
+		if ctx.Err() != nil {
+			no = refuse(protocol.ReasonCancelled, "the run was called off before its dispatch: %s; nothing was run", causeText(context.Cause(ctx)))
+		}
+		if no != nil {
+			return r.refuse(no)
+		}
 	}
 	result, no := r.dispatch(ctx)
 	if no != nil {
@@ -159,9 +161,6 @@ func (r *run) admit(ctx context.Context) *refusal {
 
 // dispatch runs the script, once.
 func (r *run) dispatch(ctx context.Context) (*ended, *refusal) {
-	if ctx.Err() != nil {
-		return nil, refuse(protocol.ReasonCancelled, "the run was called off before its dispatch: %v; nothing was run", context.Cause(ctx))
-	}
 	if err := r.lock.enter(phaseDispatch, nil); err != nil {
 		return nil, refuse(protocol.ReasonStorage, "%v; nothing was run", err)
 	}

@@ -343,7 +343,7 @@ func TestHistoryKeepsThePicturesOfARunThatDied(t *testing.T) {
 		}
 	}
 	open := h.Unfinished()
-	if len(open) != 1 || !open[0].Planned || !open[0].After || open[0].Ended {
+	if len(open) != 1 || open[0].ActionID != "a" || open[0].Ended {
 		t.Fatalf("%+v", open)
 	}
 	want := []protocol.Snapshot{{SessionID: "s", AttemptID: "attempt-1", ExecutionID: "1", ActionID: "a", StepID: "step", Phase: "before",

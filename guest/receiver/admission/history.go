@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 
@@ -21,8 +20,6 @@ type Unfinished struct {
 	ActionID  string // "" when no action was begun
 	GroupID   string
 	Ended     bool // the action has its completion or refusal
-	After     bool // its plan has an after-picture
-	Planned   bool // its plan is known
 	Snapshots []protocol.Snapshot
 	group     *protocol.Group
 }
@@ -41,10 +38,7 @@ type line struct {
 	Step           protocol.Step   `json:"step"`
 	Group          *protocol.Group `json:"group"`
 	Snapshot       Captured        `json:"snapshot"`
-	SnapshotPlan   struct {
-		CapturesAfter json.RawMessage `json:"capturesAfter"`
-	} `json:"snapshotPlan"`
-	Response struct {
+	Response       struct {
 		Outcome protocol.Outcome `json:"outcome"`
 	} `json:"response"`
 }
@@ -71,8 +65,7 @@ func (h *History) Add(raw []byte) error {
 		}
 		h.Groups = h.Groups.Begin(u.IDs, l.Group)
 	case "action-start":
-		u.ActionID, u.StepID, u.Planned = l.ActionID, l.StepID, true
-		u.After = bytes.HasPrefix(l.SnapshotPlan.CapturesAfter, []byte("{"))
+		u.ActionID, u.StepID = l.ActionID, l.StepID
 	case "snapshot-captured":
 		u.Snapshots = append(u.Snapshots, l.Snapshot.Descriptor(u.IDs, u.ActionID, u.StepID, u.GroupID))
 	case "action-completion", "action-refusal":
