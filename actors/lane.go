@@ -214,12 +214,10 @@ func (l *lane) start(c *Ctx, next *call) {
 
 // work does what a call is for, once the guest is free: a lane that crashed may have left work behind that has not ended.
 func (l *lane) work(ctx context.Context, of *call) (guest.Result, error) {
-	select {
-	case l.turn <- struct{}{}:
-		defer func() { <-l.turn }()
-	case <-ctx.Done():
-		return guest.Result{}, fmt.Errorf("guest %q was still at work for an earlier call, so this one never began: %w", l.name, context.Cause(ctx))
+	if err := l.takeTurn(ctx); err != nil {
+		return guest.Result{}, err
 	}
+	defer func() { <-l.turn }()
 	if l.held.Gone() {
 		return guest.Result{}, &guest.UnknownGuestError{Name: l.name, Held: l.session.roster.held()}
 	}
@@ -241,6 +239,22 @@ func (l *lane) work(ctx context.Context, of *call) (guest.Result, error) {
 		l.renew()
 	}
 	return result, err
+}
+
+// takeTurn waits until no earlier work has the guest. Work that is cancelled already still gets a free turn: it may have something to
+// undo.
+func (l *lane) takeTurn(ctx context.Context) error {
+	select {
+	case l.turn <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case l.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("guest %q was still at work for an earlier call, so this one never began: %w", l.name, context.Cause(ctx))
+	}
 }
 
 // renew tells the lease actor that an operation begins.

@@ -103,6 +103,9 @@ func (s *session) acquire(c *Ctx, p *pendingAcquire) {
 		defer cancel(nil)
 		defer context.AfterFunc(actor, func() { cancel(context.Cause(actor)) })()
 		defer context.AfterFunc(p.ctx, func() { cancel(context.Cause(p.ctx)) })()
+		if p.ctx.Err() != nil {
+			cancel(context.Cause(p.ctx))
+		}
 		return s.create(ctx, p.in)
 	}, func(name string, err error) any { return guestCreated{call: p, name: name, err: err} })
 }
@@ -110,6 +113,9 @@ func (s *session) acquire(c *Ctx, p *pendingAcquire) {
 // create makes the guest and puts it into its slot; nothing has been asked of machine-service that allocates.
 func (s *session) create(ctx context.Context, in guest.AcquireInput) (string, error) {
 	for range creationAttempts {
+		if ctx.Err() != nil {
+			return "", guest.Refuse("the call was cancelled before anything was sent; no machine was allocated")
+		}
 		name, err := s.host.NextName(in.Task)
 		if err != nil {
 			return "", err

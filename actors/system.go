@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -38,9 +39,12 @@ type System struct {
 	engine *Engine
 	relay  *Relay
 	root   Ref
-	failed chan struct{} // closed when the session's tree has ended unasked
-	stop   sync.Once
+	failed chan struct{} // closed when the actors have ended unasked
 	fail   sync.Once
+	asked  atomic.Bool // the actors were asked to stop
+	ending sync.Once
+	over   chan struct{} // closed when the end is over
+	code   int           // read only after that
 }
 
 // Start starts the actors. The guests that an earlier process of the same session identity left are shown at once and taken up by
@@ -54,8 +58,8 @@ func Start(ctx context.Context, o Options) (*System, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &System{parts: parts, engine: engine, relay: &Relay{parts: parts}, failed: make(chan struct{})}
-	root, over := StartRoot(context.WithoutCancel(ctx), engine, rootID, rootTree(parts, s.sessionOver))
+	s := &System{parts: parts, engine: engine, relay: &Relay{parts: parts}, failed: make(chan struct{}), over: make(chan struct{})}
+	root, over := StartRoot(context.WithoutCancel(ctx), engine, rootID, rootTree(parts, s.treeOver))
 	s.root = root
 	select {
 	case <-parts.ready:
@@ -148,12 +152,18 @@ func (s *System) Calls(ctx context.Context) ([]CallView, error) {
 // side, and what hangs is cut off when the grace is over. The channel yields the exit code once everything has stopped: 0, or 1 when a
 // guest could not be settled. Ending twice is ending once; every channel yields the same code.
 func (s *System) End(trigger string) <-chan int {
-	code := make(chan int, 1)
 	s.parts.roster.begin(trigger, time.Now())
+	s.ending.Do(func() {
+		go func() {
+			s.code = s.settle(trigger)
+			s.stopTree()
+			close(s.over)
+		}()
+	})
+	code := make(chan int, 1)
 	go func() {
-		end := s.settle(trigger)
-		s.stopTree()
-		code <- end
+		<-s.over
+		code <- s.code
 	}()
 	return code
 }
@@ -173,12 +183,17 @@ func (s *System) settle(trigger string) int {
 	}
 }
 
-// sessionOver notes the end of the session's tree.
-func (s *System) sessionOver(error) { s.fail.Do(func() { close(s.failed) }) }
+// treeOver notes the end of what must not end unasked.
+func (s *System) treeOver(error) {
+	if !s.asked.Load() {
+		s.fail.Do(func() { close(s.failed) })
+	}
+}
 
 // stopTree stops every actor. What hangs in its work is left behind.
 func (s *System) stopTree() {
-	s.stop.Do(func() { s.root.Tell(Stop{}) })
+	s.asked.Store(true)
+	s.root.Tell(Stop{})
 	select {
 	case <-s.root.Done():
 	case <-time.After(stopTime):

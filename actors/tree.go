@@ -49,12 +49,12 @@ var bearable = supervisor.Intensity{MaxRestarts: 5, Period: time.Minute}
 
 // rootTree is everything.
 func rootTree(p *sessionParts, over func(reason error)) Behaviour {
-	return NewSupervisor(options(),
+	return told{over: over, Behaviour: NewSupervisor(options(),
 		workerChild(boardID, func() Behaviour { return &board{p} }),
 		workerChild(machinesID, func() Behaviour { return &machines{session: p} }),
 		treeChild(sessionsID, supervisor.Permanent, func() Behaviour { return sessionsTree(p, over) }),
 		workerChild(gatewayID, func() Behaviour { return &gateway{session: p} }),
-	)
+	)}
 }
 
 // sessionsTree begins with the one session of this process.
