@@ -161,7 +161,7 @@ func TestGuestsLoopbackWorks(t *testing.T) {
 }
 
 func TestDangerousCallsAreRefused(t *testing.T) {
-	allowed := []string{"socket unix", "socket inet", "socket inet6", "socket netlink", "unshare files"}
+	allowed := []string{"socket unix", "socket inet", "socket inet6", "socket netlink", "unshare semaphores"}
 	g := newTestGuest(t)
 	found := probe(t, g, "syscalls")
 	for _, name := range allowed {

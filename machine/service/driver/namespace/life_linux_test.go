@@ -153,7 +153,7 @@ func TestGuestEndsItselfWhenNobodyRenews(t *testing.T) {
 	dir := t.TempDir()
 	d := newDriver(t, dir)
 	spec := newSpec(t, dir, uniqueName())
-	spec.Until, spec.Grace = time.Now().Add(3*time.Second), 0
+	spec.Until, spec.Grace = time.Now().Add(2*time.Second), 0
 	serveAndDie(t, dir, spec)
 	r, err := readRecord(spec.Folder)
 	if err != nil {
@@ -175,7 +175,7 @@ func TestGuestEndsItselfWhenNobodyRenews(t *testing.T) {
 func TestRenewalKeepsTheGuest(t *testing.T) {
 	dir := t.TempDir()
 	spec := newSpec(t, dir, uniqueName())
-	spec.Until, spec.Grace = time.Now().Add(4*time.Second), 0
+	spec.Until, spec.Grace = time.Now().Add(2*time.Second), 0
 	g, _ := create(t, newDriver(t, dir), spec)
 	if err := g.Renew(t.Context(), time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)

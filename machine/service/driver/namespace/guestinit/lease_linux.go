@@ -13,15 +13,22 @@ const lookEvery = 5 * time.Second
 type lease struct {
 	grace    time.Duration
 	deadline atomic.Int64 // unix milliseconds; 0 for none
+	renewed  chan struct{}
 }
 
 func newLease(cfg InitConfig) *lease {
-	l := &lease{grace: time.Duration(cfg.GraceMS) * time.Millisecond}
+	l := &lease{grace: time.Duration(cfg.GraceMS) * time.Millisecond, renewed: make(chan struct{}, 1)}
 	l.deadline.Store(cfg.DeadlineUnixMS)
 	return l
 }
 
-func (l *lease) renew(until time.Time) { l.deadline.Store(until.Add(l.grace).UnixMilli()) }
+func (l *lease) renew(until time.Time) {
+	l.deadline.Store(until.Add(l.grace).UnixMilli())
+	select {
+	case l.renewed <- struct{}{}:
+	default: // wait will look anyway
+	}
+}
 
 // wait returns when the deadline has passed.
 func (l *lease) wait() {
@@ -34,6 +41,9 @@ func (l *lease) wait() {
 			}
 			pause = min(pause, left)
 		}
-		time.Sleep(pause)
+		select {
+		case <-l.renewed:
+		case <-time.After(pause):
+		}
 	}
 }
