@@ -15,27 +15,12 @@ const ordinaryID = 23456
 // its own.
 func runAsUser(t *testing.T) {
 	t.Helper()
-	dir, err := os.MkdirTemp("/var/tmp", "mcp-relay-user-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	binary := filepath.Join(dir, "test")
+	home := userDir(t)
+	binary := filepath.Join(home, "test")
 	copyTestBinary(t, binary)
-	home := filepath.Join(dir, "home")
 	shared := sharedFile(t)
-	for _, path := range []string{dir, home} {
-		if err := os.MkdirAll(path, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(path, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, path := range []string{home, shared} {
-		if err := os.Chown(path, ordinaryID, ordinaryID); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.Chown(shared, ordinaryID, ordinaryID); err != nil {
+		t.Fatal(err)
 	}
 	args := []string{"-test.v", "-test.count=1"}
 	if testing.Short() {
@@ -50,6 +35,20 @@ func runAsUser(t *testing.T) {
 	if err != nil {
 		t.Errorf("as user %d: %v", ordinaryID, err)
 	}
+}
+
+// userDir makes a folder of the ordinary user's where that user can reach it, which t.TempDir need not be.
+func userDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/var/tmp", "mcp-relay-user-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chown(dir, ordinaryID, ordinaryID); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 func copyTestBinary(t *testing.T, to string) {

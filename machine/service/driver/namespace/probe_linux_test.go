@@ -1,6 +1,7 @@
 package namespace
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +12,10 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
+
+	"github.com/seed-1e4c9d81/mcp-relay/machine/service/driver"
 )
 
 // probeArg starts the test binary inside a guest as a process that tries to get out of it.
@@ -24,6 +28,7 @@ var probes = map[string]func(args []string) map[string]string{
 	"signals":  probeSignals,
 	"write":    probeWrite,
 	"dial":     probeDial,
+	"check":    probeCheck,
 }
 
 func runProbe(name string, args []string) int {
@@ -188,6 +193,25 @@ func probeDial(addresses []string) map[string]string {
 			conn.Close()
 		}
 		found[a] = word(err)
+	}
+	return found
+}
+
+// probeCheck says why guests cannot be made where it runs. With an argument it first allows itself no namespaces.
+func probeCheck(args []string) map[string]string {
+	if len(args) > 0 {
+		if err := os.WriteFile("/proc/sys/user/max_user_namespaces", []byte("0"), 0); err != nil {
+			return map[string]string{"error": err.Error()}
+		}
+	}
+	_, err := New(Options{Log: zerolog.Nop()}).Check(context.Background())
+	if err == nil {
+		return map[string]string{}
+	}
+	found := map[string]string{"error": err.Error()}
+	var refusal *driver.Refusal
+	if errors.As(err, &refusal) {
+		found["code"] = refusal.Code
 	}
 	return found
 }
