@@ -12,6 +12,7 @@ import (
 
 // The official Inspector, as CI installs it, is a client that is not ours.
 func TestTheOfficialInspectorDrivesTheServer(t *testing.T) {
+	t.Parallel()
 	bin, err := filepath.Abs("../../.ci/node_modules/.bin")
 	if err != nil {
 		t.Fatal(err)

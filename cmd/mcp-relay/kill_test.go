@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -44,20 +46,21 @@ func (w *world) service(args ...string) *machine.Client {
 	return client
 }
 
-// counted is a script that says in the guest, once for each time it is run, that it began, and then takes its time.
-const counted = "echo begun >> count; sleep 30"
+// nap is a command that takes its time, unlike any other on this machine.
+func nap() string { return fmt.Sprintf("sleep 10.%09d", rand.IntN(1e9)) }
 
-// begin starts the counted script and returns when it runs in the guest.
-func begin(t *testing.T, c *rawClient, guest string) <-chan rawAnswer {
+// begin starts a script that says in the guest, once for each time it is run, that it began, and then naps. It returns when
+// the nap has begun.
+func begin(t *testing.T, c *rawClient, guest, nap string) <-chan rawAnswer {
 	t.Helper()
-	answer := c.call("relay_script", shell(guest, counted))
+	answer := c.call("relay_script", shell(guest, "echo begun >> count; "+nap))
 	waitUntil(t, time.Minute, "the script runs", func() bool {
 		select {
 		case a := <-answer:
 			t.Fatalf("the script ended early: %+v\n%s", a, c.log)
 		default:
 		}
-		return runningInGuest("sleep 30")
+		return runningInGuest(nap)
 	})
 	return answer
 }
@@ -88,6 +91,7 @@ func kill(t *testing.T, c *rawClient) {
 }
 
 func TestAMachineGoesByItselfWhenItsServerIsKilled(t *testing.T) {
+	t.Parallel()
 	needMachines(t)
 	w := newWorld(t)
 	service := w.service("--min-ttl", "1s", "--grace", "2s", "--reap-every", "200ms")
@@ -95,7 +99,7 @@ func TestAMachineGoesByItselfWhenItsServerIsKilled(t *testing.T) {
 	c := w.rawConnect()
 	got := c.must("relay_acquire", map[string]any{"task": "left", "image": "host", "extractions": []any{}, "ttlHours": 1})
 	c.must("relay_stage", map[string]any{"guest": got["guest"]})
-	answer := begin(t, c, got["guest"].(string))
+	answer := begin(t, c, got["guest"].(string), nap())
 	// The lease is renewed while the script runs: it is still there after more than a window and the grace.
 	time.Sleep(7 * time.Second)
 	if list, err := service.List(t.Context()); err != nil || len(list) != 1 {
@@ -113,13 +117,15 @@ func TestAMachineGoesByItselfWhenItsServerIsKilled(t *testing.T) {
 }
 
 func TestARestartWithTheSameSessionTakesTheGuestBackAndRunsNothingAgain(t *testing.T) {
+	t.Parallel()
 	needMachines(t)
 	w := newWorld(t).set("MCP_RELAY_SESSION", "the same")
 	c := w.rawConnect()
 	got := c.must("relay_acquire", map[string]any{"task": "back", "image": "host", "extractions": []any{}, "ttlHours": 1})
 	guest := got["guest"].(string)
 	c.must("relay_stage", map[string]any{"guest": guest})
-	begin(t, c, guest)
+	sleep := nap()
+	begin(t, c, guest, sleep)
 	kill(t, c)
 	evidenceParses(t, w.evidenceOf("back"))
 
@@ -130,7 +136,7 @@ func TestARestartWithTheSameSessionTakesTheGuestBackAndRunsNothingAgain(t *testi
 		t.Fatalf("the guest is not shown after the restart: %v", status)
 	}
 	// The first script still runs in the guest, so a new one is refused or waits; it must end before the count is taken.
-	waitUntil(t, time.Minute, "the first script has ended", func() bool { return !runningInGuest("sleep 30") })
+	waitUntil(t, time.Minute, "the first script has ended", func() bool { return !runningInGuest(sleep) })
 	a := <-again.call("relay_script", shell(guest, "wc -l < count"))
 	if a.Result.IsError {
 		t.Fatalf("the guest does not work after the restart: %s\n%s", a.text(), again.log)
@@ -147,13 +153,15 @@ func TestARestartWithTheSameSessionTakesTheGuestBackAndRunsNothingAgain(t *testi
 }
 
 func TestARestartedServiceTakesItsMachinesOverAndNothingLeaks(t *testing.T) {
+	t.Parallel()
 	needMachines(t)
 	users(t, func(t *testing.T, w *world) {
 		c := w.rawConnect()
 		got := c.must("relay_acquire", map[string]any{"task": "svc", "image": "host", "extractions": []any{}, "ttlHours": 1})
 		guest := got["guest"].(string)
 		c.must("relay_stage", map[string]any{"guest": guest})
-		answer := begin(t, c, guest)
+		sleep := nap()
+		answer := begin(t, c, guest, sleep)
 		pid := w.servicePID()
 		if pid == 0 {
 			t.Fatal("no machine service runs in the background")
@@ -164,7 +172,7 @@ func TestARestartedServiceTakesItsMachinesOverAndNothingLeaks(t *testing.T) {
 		if a := <-answer; a.lost || !a.Result.IsError || !strings.Contains(a.text(), "uncertain") {
 			t.Errorf("a run whose service died must be answered as uncertain: %+v", a)
 		}
-		waitUntil(t, time.Minute, "the first script has ended", func() bool { return !runningInGuest("sleep 30") })
+		waitUntil(t, time.Minute, "the first script has ended", func() bool { return !runningInGuest(sleep) })
 		a := <-c.call("relay_script", shell(guest, "wc -l < count"))
 		if a.Result.IsError || !strings.Contains(a.text(), `"stdout": "1\n"`) {
 			t.Errorf("after the service's restart: %s\n%s", a.text(), c.log)

@@ -13,6 +13,7 @@ import (
 // Three guests at once, ten scripts on each, all sent before the first one ends: the journals' own times prove that scripts of
 // different guests overlap and that those of one guest neither overlap nor change their order.
 func TestScriptsRunInOrderOnAGuestAndAtOnceOnDifferentGuests(t *testing.T) {
+	t.Parallel()
 	needMachines(t)
 	const guests, scripts = 3, 10
 	w := newWorld(t)

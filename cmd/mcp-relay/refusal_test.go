@@ -10,6 +10,7 @@ import (
 
 // Every refused call leaves no file and no process behind, and does not even start a machine service.
 func TestRefusedCallsLeaveNothing(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	c := w.connect()
 	before := w.files()
@@ -53,6 +54,7 @@ func TestRefusedCallsLeaveNothing(t *testing.T) {
 
 // A call on a guest that is held, refused for what only the relay can know, leaves the evidence as it was.
 func TestRefusedCallsOnAGuestLeaveItsEvidenceAlone(t *testing.T) {
+	t.Parallel()
 	needMachines(t)
 	w := newWorld(t)
 	outside := filepath.Join(w.dir, "outside")

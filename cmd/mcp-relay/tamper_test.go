@@ -8,6 +8,7 @@ import (
 )
 
 func TestVerifyNamesEveryKindOfChange(t *testing.T) {
+	t.Parallel()
 	needMachines(t)
 	w := newWorld(t)
 	pkg := tryOnce(t, w).Package

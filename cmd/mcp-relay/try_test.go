@@ -13,8 +13,9 @@ const ordinaryUser = 23458
 
 // users are the worlds in which the main job must work: as whoever runs the tests, and as an ordinary user where root runs them.
 func users(t *testing.T, f func(t *testing.T, w *world)) {
-	t.Run("as this user", func(t *testing.T) { f(t, newWorld(t)) })
+	t.Run("as this user", func(t *testing.T) { t.Parallel(); f(t, newWorld(t)) })
 	t.Run("as an ordinary user", func(t *testing.T) {
+		t.Parallel()
 		if os.Getuid() != 0 {
 			t.Skip("the tests do not run as root: this user is the ordinary one")
 		}
@@ -33,6 +34,7 @@ func tryOnce(t *testing.T, w *world) tryReport {
 }
 
 func TestTryDoesTheMainJobAndLeavesOnlyEvidence(t *testing.T) {
+	t.Parallel()
 	needMachines(t)
 	users(t, func(t *testing.T, w *world) {
 		r := tryOnce(t, w)
@@ -54,6 +56,7 @@ func TestTryDoesTheMainJobAndLeavesOnlyEvidence(t *testing.T) {
 }
 
 func TestTwoTriesAtOnce(t *testing.T) {
+	t.Parallel()
 	needMachines(t)
 	w := newWorld(t)
 	var wait sync.WaitGroup
