@@ -294,6 +294,21 @@ func TestMissingAfterCaptureLeavesCompleted(t *testing.T) {
 	wantExit(t, g.shell("true"), 0)
 }
 
+func TestAfterPictureWaitsForItsInterval(t *testing.T) {
+	g := newGuest(t)
+	interval := int64(150)
+	receipt := g.shell("true", func(r *protocol.Request) { r.Snapshots.AfterIntervalMs = &interval })
+	wantExit(t, receipt, 0)
+	if d := receipt.ImageEvidence.Snapshots[1].DeclaredAfterIntervalMs; d == nil || *d != interval {
+		t.Errorf("declared interval is %s", asJSON(t, d))
+	}
+	for _, e := range g.journal() {
+		if e.Kind == "snapshot-captured" && e.Snapshot.Role == "after" && *e.Snapshot.ActualWaitMs < interval {
+			t.Errorf("it waited %d ms", *e.Snapshot.ActualWaitMs)
+		}
+	}
+}
+
 func TestRunWithoutCaptureSaysSo(t *testing.T) {
 	g := newGuest(t)
 	receipt := g.run(g.push(protocol.Shell, "true", noSnapshots), Options{Capturer: &fakeCapturer{fail: map[int]error{1: errLens}}})
