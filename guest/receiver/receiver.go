@@ -91,7 +91,7 @@ const unreadable admission.Verdict = "unreadable"
 
 // answer finds the answer on disk, or makes it under the lock.
 func (r *receiver) answer(ctx context.Context) (protocol.Receipt, string) {
-	receipt, path, verdict := r.known(false)
+	receipt, path, verdict := r.known(nil)
 	if verdict != admission.Admit && verdict != admission.Running {
 		return receipt, path
 	}
@@ -126,7 +126,7 @@ func (r *receiver) locked(ctx context.Context, lock *lock, before owner) (protoc
 	if err := r.closeBooks(before, journal, history); err != nil {
 		return r.turnAway(refuse(protocol.ReasonStorage, "cannot close the books of the run before: %v; nothing was run", err))
 	}
-	if receipt, path, verdict := r.known(true); verdict != admission.Admit {
+	if receipt, path, verdict := r.known(history); verdict != admission.Admit {
 		return receipt, path
 	}
 	if err := lock.own(r.ids.ExecutionID, r.sum); err != nil {
@@ -148,9 +148,10 @@ func (r *receiver) locked(ctx context.Context, lock *lock, before owner) (protoc
 	return receipt, path
 }
 
-// known answers from what the disk holds under the id. With the verdict Admit there is no answer: nothing is known.
-func (r *receiver) known(locked bool) (protocol.Receipt, string, admission.Verdict) {
-	known, err := r.look(locked)
+// known answers from what the disk holds under the id. With the verdict Admit there is no answer: nothing is known. Under the
+// lock the journal's history tells too; without, it is nil.
+func (r *receiver) known(history *admission.History) (protocol.Receipt, string, admission.Verdict) {
+	known, err := r.look(history != nil)
 	if err != nil {
 		return r.uncertain("what is known of this execution cannot be read: %v", err), "", unreadable
 	}
@@ -167,7 +168,11 @@ func (r *receiver) known(locked bool) (protocol.Receipt, string, admission.Verdi
 	case admission.Running:
 		receipt = r.uncertain("this execution was started already and will not be repeated; it may still be running")
 	case admission.Lost:
-		receipt, path = r.write(r.uncertain("this execution was started already and will not be repeated; how it ended is not known"))
+		receipt = r.uncertain("this execution was started already and will not be repeated; how it ended is not known")
+		if history.Answer != nil {
+			receipt = *history.Answer
+		}
+		receipt, path = r.write(receipt)
 	}
 	return receipt, path, verdict
 }
@@ -212,7 +217,7 @@ func (r *receiver) claim(refused string) error {
 // unclaimed is the answer when the claim failed.
 func (r *receiver) unclaimed(err error) (protocol.Receipt, string) {
 	if errors.Is(err, fs.ErrExist) {
-		if receipt, path, verdict := r.known(false); verdict != admission.Admit {
+		if receipt, path, verdict := r.known(nil); verdict != admission.Admit {
 			return receipt, path
 		}
 	}
@@ -253,11 +258,11 @@ func (r *receiver) openJournal() (*evidence.Journal, *admission.History, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	history := &admission.History{}
+	history := &admission.History{Asked: r.ids.ExecutionID}
 	f, err := os.Open(path)
 	if err == nil {
 		defer f.Close()
-		_, err = evidence.ReadJournal(f, func(l evidence.JournalLine) error { return history.Add(l.Raw) })
+		_, err = evidence.ReadJournal(f, func(l evidence.JournalLine) error { return history.Add(l.Raw, l.Hash) })
 	}
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("cannot read the journal: %w", err), journal.Close())

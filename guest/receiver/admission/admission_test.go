@@ -319,7 +319,7 @@ func TestHistoryFollowsTheJournal(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			var h History
 			for _, l := range row.lines {
-				if err := h.Add([]byte(l)); err != nil {
+				if err := h.Add([]byte(l), ""); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -338,7 +338,7 @@ func TestHistoryKeepsThePicturesOfARunThatDied(t *testing.T) {
 		`{"kind":"action-start","sessionId":"s","attemptId":"attempt-1","executionId":"1","actionId":"a","stepId":"step","snapshotPlan":{"capturesBefore":true,"capturesAfter":{"afterIntervalMs":0}}}`,
 		`{"kind":"snapshot-captured","sessionId":"s","attemptId":"attempt-1","actionId":"a","snapshot":{"fileName":"x.png","sha256":"aa","bytes":3,"mimeType":"image/png","capturedAt":"2026-11-30T10:00:00.000Z","role":"before"}}`,
 	} {
-		if err := h.Add([]byte(l)); err != nil {
+		if err := h.Add([]byte(l), ""); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -350,5 +350,19 @@ func TestHistoryKeepsThePicturesOfARunThatDied(t *testing.T) {
 		CapturedAt: "2026-11-30T10:00:00.000Z", SHA256: "aa", Bytes: 3, MimeType: "image/png", FileName: "x.png"}}
 	if diff := cmp.Diff(want, open[0].Snapshots); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// A run whose receipt file was lost is answered from the journal, word for word.
+func TestHistoryKeepsTheReceiptAskedFor(t *testing.T) {
+	h := History{Asked: "1"}
+	for _, id := range []string{"0", "1", "2"} {
+		line := `{"kind":"execution-completion","executionId":"` + id + `","response":{"executionId":"` + id + `","outcome":{"kind":"completed"},"stdout":"` + id + `"}}`
+		if err := h.Add([]byte(line), "hash-"+id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if h.Answer == nil || h.Answer.ExecutionID != "1" || *h.Answer.Stdout != "1" || h.Answer.JournalHead != "hash-1" {
+		t.Errorf("answer is %+v", h.Answer)
 	}
 }

@@ -10,6 +10,8 @@ import (
 // History is what the journal tells a receiver about the runs before its own. The zero value is an empty journal's.
 type History struct {
 	Groups Groups
+	Asked  string            // execution whose receipt is kept
+	Answer *protocol.Receipt // that receipt, when the journal holds it
 	open   []*Unfinished
 }
 
@@ -43,8 +45,8 @@ type line struct {
 	} `json:"response"`
 }
 
-// Add takes the journal's next line.
-func (h *History) Add(raw []byte) error {
+// Add takes the journal's next line and its hash.
+func (h *History) Add(raw []byte, hash string) error {
 	var l line
 	if err := json.Unmarshal(raw, &l); err != nil {
 		return fmt.Errorf("journal line cannot be understood: %w", err)
@@ -52,6 +54,11 @@ func (h *History) Add(raw []byte) error {
 	if l.Kind == "annotation" {
 		h.annotation(l)
 		return nil
+	}
+	if l.Kind == "execution-completion" && l.ExecutionID == h.Asked {
+		if err := h.keep(raw, hash); err != nil {
+			return err
+		}
 	}
 	u := h.find(l)
 	if u == nil {
@@ -73,6 +80,19 @@ func (h *History) Add(raw []byte) error {
 	case "execution-completion":
 		h.complete(u, l.Response.Outcome)
 	}
+	return nil
+}
+
+// keep takes the receipt from its line, as the receipt file has it: with the hash of that line.
+func (h *History) keep(raw []byte, hash string) error {
+	var l struct {
+		Response protocol.Receipt `json:"response"`
+	}
+	if err := json.Unmarshal(raw, &l); err != nil {
+		return fmt.Errorf("journal line cannot be understood: %w", err)
+	}
+	l.Response.JournalHead = hash
+	h.Answer = &l.Response
 	return nil
 }
 
