@@ -178,7 +178,8 @@ func (g *Guest) namedByRun(id string) (ImageTarget, bool) {
 	return ImageTarget{}, false
 }
 
-// resolveDisplay proves that a capture is of this guest's recording, that its plan asked for it, and that its receipt names it.
+// resolveDisplay proves that a capture is of this guest's recording, that its plan asked for it, that its receipt names it and
+// that the action's record agrees.
 func (g *Guest) resolveDisplay(ctx context.Context, t ImageTarget) (image.Entry, error) {
 	request, err := g.requestOf(t)
 	if err != nil {
@@ -197,6 +198,9 @@ func (g *Guest) resolveDisplay(ctx context.Context, t ImageTarget) (image.Entry,
 	}
 	for _, s := range receipt.ImageEvidence.Snapshots {
 		if s.Phase == t.Phase {
+			if err := g.corroborate(ctx, s, request.Snapshots); err != nil {
+				return image.Entry{}, err
+			}
 			entry := g.displayEntry(s)
 			_, err := g.catalogue().Register(entry)
 			return entry, err

@@ -44,6 +44,9 @@ func (b *bench) photographed(data []byte) {
 	b.played(func(req protocol.Request) (any, protocol.Ack) {
 		receipt := completed(req, 0)
 		receipt.ImageEvidence.Status = protocol.ImageAvailable
+		action := actionFact{
+			ActionID: "action-1", SessionID: req.SessionID, AttemptID: req.AttemptID, ExecutionID: req.ExecutionID, StepID: req.Step.ID, Role: "single",
+		}
 		for _, phase := range []string{"before", "after"} {
 			s := protocol.Snapshot{
 				SessionID: req.SessionID, AttemptID: req.AttemptID, ExecutionID: req.ExecutionID, ActionID: "action-1", StepID: req.Step.ID, Phase: phase,
@@ -57,6 +60,10 @@ func (b *bench) photographed(data []byte) {
 			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, data, 0o600)); err != nil {
 				b.Error(err)
 			}
+			action.Snapshots = append(action.Snapshots, citedSnapshot{Role: phase, FileName: s.FileName, SHA256: s.SHA256, Bytes: s.Bytes})
+		}
+		if err := writeInto(filepath.Join(filepath.Dir(req.Cwd), "state/records/action/action-1.json"), action); err != nil {
+			b.Error(err)
 		}
 		return receipt, protocol.Ack{Outcome: protocol.Completed}
 	})
@@ -92,8 +99,8 @@ func TestPictureIsNamedAtOnceAndFetchedOnce(t *testing.T) {
 	if err != nil || got.Failed || got.Delivery.Status != saved.Attached || !bytes.Equal(got.Image, data) || got.MimeType != "image/png" {
 		t.Fatalf("image %+v %s, %v", got.Delivery, got.Delivery.Diagnostic, err)
 	}
-	if imageID(t, got.Delivery) != id || b.api.Calls("get") != asked+1 {
-		t.Errorf("id %s after %d questions, want %s after one", imageID(t, got.Delivery), b.api.Calls("get")-asked, id)
+	if imageID(t, got.Delivery) != id || b.api.Calls("get") != asked+2 {
+		t.Errorf("id %s after %d questions, want %s after one for its record and one for its bytes", imageID(t, got.Delivery), b.api.Calls("get")-asked, id)
 	}
 	calls := b.api.Calls("exec") + b.api.Calls("pull") + b.api.Calls("get")
 	for _, target := range []ImageTarget{target, {Source: "display", SessionID: value.SessionID, ExecutionID: value.ExecutionID, Phase: "after"}} {
@@ -221,5 +228,37 @@ func TestSavedPictureOutlivesTheGuestsCopy(t *testing.T) {
 	wantError(t, g.materialize(), "contradicts the recording")
 	if b.read(place) != "another" {
 		t.Error("the conflict was resolved by overwriting")
+	}
+}
+
+// 15.5: a receipt alone names no picture; the action's own record must cite it.
+func TestPictureNeedsTheActionsRecord(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		change func(*actionFact)
+	}{
+		{"another run", func(a *actionFact) { a.ExecutionID = "execution-other" }},
+		{"another role", func(a *actionFact) { a.Role = "last" }},
+		{"not cited", func(a *actionFact) { a.Snapshots = nil }},
+		{"other bytes", func(a *actionFact) { a.Snapshots[1].SHA256 = strings.Repeat("0", 64) }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			b := newBench(t)
+			b.capturing()
+			g := b.staged(b.input())
+			b.photographed(picture(t))
+			_, run := b.run(g, shell("true"))
+			var action actionFact
+			path := g.rec().guest("state/records/action/action-1.json")
+			b.decode(path, &action)
+			test.change(&action)
+			if err := writeInto(path, action); err != nil {
+				t.Fatal(err)
+			}
+			got, err := g.Image(t.Context(), ImageInput{Target: ImageTarget{Source: "reference", ImageID: imageID(t, run.Delivery)}})
+			if err != nil || got.Delivery.Status != saved.IntegrityFailed || got.Image != nil {
+				t.Errorf("status %s, %v; want integrity-failed without bytes", got.Delivery.Status, err)
+			}
+		})
 	}
 }
