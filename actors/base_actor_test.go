@@ -303,6 +303,22 @@ func TestAWatcherIsToldExactlyOnce(t *testing.T) {
 	})
 }
 
+func TestADownThatIsOnItsWayIsNotSeenAfterUnwatch(t *testing.T) {
+	actorstest.Run(t, func(b *actorstest.Bench) {
+		log := &actorstest.Log{}
+		watcher, _ := b.Start(&actorstest.Probe{Log: log})
+		target, _ := b.Start(&actorstest.Probe{})
+		log.Take()
+		b.Tell(watcher, actorstest.Do{F: func(c *actors.Ctx) {
+			c.Watch(target)
+			target.Tell(actors.Stop{})
+			<-target.Done() // its Down is in the mailbox now
+			c.Unwatch(target)
+		}})
+		expect(b, log)
+	})
+}
+
 // A1-A5
 func TestAskEndsByAnswerContextOrDeath(t *testing.T) {
 	ask := func(ctx context.Context, to actors.Ref) (string, error) {
@@ -332,6 +348,18 @@ func TestAskEndsByAnswerContextOrDeath(t *testing.T) {
 		}
 		if _, err := ask(context.Background(), actors.Ref{}); !errors.Is(err, actors.ErrDown) {
 			b.Errorf("asking nobody: %v", err)
+		}
+	})
+}
+
+// A2: also when the message is no Failer, so that nobody but Done tells.
+func TestAskEndsWithItsTarget(t *testing.T) {
+	actorstest.Run(t, func(b *actorstest.Bench) {
+		ref, _ := b.Start(&actorstest.Probe{StopTime: time.Minute})
+		before := time.Now()
+		_, err := actors.Ask(context.Background(), ref, func(actors.Reply[int]) any { return actors.Stop{Reason: errCrash} })
+		if !errors.Is(err, actors.ErrDown) || !errors.Is(err, errCrash) || time.Since(before) != time.Minute {
+			b.Errorf("error = %v after %v, want the end after 1m", err, time.Since(before))
 		}
 	})
 }

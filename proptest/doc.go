@@ -5,6 +5,8 @@
 //
 //	go test ./proptest -run 'TestRestartCore' -seed 42
 //
-// Mutants proves that the properties can fail: it plants known faults into copies of the code, one at a time, and expects each to be
-// caught. It is skipped with -short.
+// TestMutants proves that the tests can fail: it plants known faults into copies of the code, one at a time, and expects each to be
+// caught. It runs when it is named:
+//
+//	go test ./proptest -run Mutants -v
 package proptest

@@ -10,8 +10,9 @@ import (
 )
 
 var (
-	seedFlag  = flag.Int64("seed", 0, "seed of the property tests; 0 draws one")
-	casesFlag = flag.Int("cases", 0, "cases of each property; 0 for its default")
+	seedFlag    = flag.Int64("seed", 0, "seed of the property tests; 0 draws one")
+	mutantsFlag = flag.Bool("mutants", false, "plant the mutants even if -run does not name them")
+	casesFlag   = flag.Int("cases", 0, "cases of each property; 0 for its default")
 )
 
 // check runs a property with a seed that it logs, so that a failure can be repeated.

@@ -3,6 +3,7 @@ package proptest
 import (
 	"context"
 	"encoding/json"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +18,7 @@ type mutant struct {
 	file string // within the module
 	old  string // occurs once
 	new  string
-	test string // that must fail
+	test string // that must fail, of proptest or, after a slash, of another package
 }
 
 const (
@@ -25,6 +26,14 @@ const (
 	factsFile     = "supervisor/restart/facts.go"
 	asksFile      = "supervisor/restart/asks.go"
 	reconcileFile = "supervisor/restart/reconcile.go"
+	superviseFile = "actors/supervise.go"
+	childrenFile  = "actors/children.go"
+	cellFile      = "actors/cell.go"
+	refFile       = "actors/ref.go"
+	askFile       = "actors/ask.go"
+	ctxFile       = "actors/ctx.go"
+	timersFile    = "actors/timers.go"
+	offloadFile   = "actors/offload.go"
 )
 
 var mutants = []mutant{
@@ -51,12 +60,26 @@ var mutants = []mutant{
 	{"a second child of the same id is taken in", asksFile, "if c.find(spec.ID) != nil {", "if c.find(spec.ID) != nil && c.ready && !c.began {", "TestRestartCore"},
 	{"a failed start that was asked for is tried again", factsFile, "case k.asked:", "case k.asked && k.row > 0:", "TestRestartCore"},
 	{"a brutal kill is a stop", reconcileFile, "if k.spec.Shutdown == BrutalKill {", "if k.spec.Shutdown == BrutalKill && k.row > 9 {", "TestRestartCore"},
+	{"a child is not asked to stop", superviseFile, "r.s.living[id].Tell(Stop{reason})", "_ = reason", "TestSupervisedTree"},
+	{"a child that was asked for is answered before it is up", childrenFile, "child.Phase == restart.Up:", "child.Phase >= restart.Starting && len(s.initial) > 99:", "TestSupervisedTree"},
+	{"a Goexit is not noticed", cellFile, "		c.end(reason, msg)\n	}()", "		if !c.lost {\n			c.end(reason, msg)\n		}\n	}()", "TestSupervisedTree"},
+	{"a panic is a normal end", cellFile, "			err = &PanicError{v, debug.Stack()}", "			err = errors.Join(ErrNormal, &PanicError{v, debug.Stack()})", "TestSupervisedTree"},
+	{"A2: an ask does not watch its target", askFile, "case <-to.Done():\n", "case <-make(chan int):\n", "actors/TestAskEndsWithItsTarget"},
+	{"A1: an answer that nobody waits for blocks", askFile, "	default:\n	}\n}", "	}\n}", "actors/TestOnlyTheFirstAnswerCounts"},
+	{"I11: a watcher that gave up is told", ctxFile, "delete(c.cell.watched, other.life)\n	other", "other", "actors/TestADownThatIsOnItsWayIsNotSeenAfterUnwatch"},
+	{"the door stays open behind the end", refFile, "	if l.closed {\n		l.mu.RUnlock()", "	if l.closed && l.pending.Load() > 99 {\n		l.mu.RUnlock()", "actors/TestEveryFailerBehindTheEndIsFailedOnce"},
+	{"a timer's tick has no generation", timersFile, "if t.armed[m.key].generation != m.generation {", "if m.generation == 0 {", "actors/TestATickThatHasRunOutIsStaleOnceCancelled"},
+	{"offloaded work that is lost reports success", offloadFile, "err := ErrGoexit // unless", "var err error // unless", "actors/TestOffloadedWorkReportsExactlyOnceWhateverHappens"},
+	{"a killed child goes on", superviseFile, "r.s.living[id].life.abandon()", "_ = r", "actors/TestTheDeathOfASupervisorEndsItsChildren"},
+	{"an abandoned child handles what it still has", cellFile, "if c.life.ctx.Err() != nil {", "if c.life.ctx == nil {", "actors/TestAnAbandonedChildCannotDisturbItsSuccessor"},
+	{"a supervisor is up before its children", superviseFile, "c.cell.late = true", "c.cell.late = false", "actors/TestASupervisorIsUpWhenItsChildrenAre"},
+	{"the wake-up of a supervisor is not set", superviseFile, "r.s.c.After(wake{}, after, wake{})", "_ = after", "actors/TestAChildThatIgnoresItsStopIsAbandonedOnTime"},
 }
 
 // Every fault planted into a copy of the code is caught, within the default number of cases.
 func TestMutants(t *testing.T) {
-	if testing.Short() {
-		t.Skip("each mutant is compiled: leave -short out")
+	if !*mutantsFlag && !strings.Contains(flag.Lookup("test.run").Value.String(), "Mutants") && os.Getenv("MCP_RELAY_TEST_NO_SKIP") != "1" {
+		t.Skip("compiles every mutant, which takes about a minute: go test ./proptest -run Mutants")
 	}
 	root, err := filepath.Abs("..")
 	if err != nil {
@@ -75,17 +98,28 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// run builds the property tests with the fault in, and says whether the test failed, and not for another reason than a violation.
+// run builds the tests with the fault in, and says whether the one that is to catch it failed.
 func (m mutant) run(t *testing.T, root string) (output string, caught bool) {
+	dir, test, elsewhere := strings.Cut(m.test, "/")
+	if !elsewhere {
+		dir, test = "proptest", m.test
+	}
 	binary := filepath.Join(t.TempDir(), "mutant.test")
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", m.overlay(t, root), "-o", binary, ".")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", m.overlay(t, root), "-o", binary, "./"+dir)
+	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("cannot build the mutant: %v\n%s", err, out)
 	}
+	args := []string{"-test.run", "^" + test + "$"}
+	if dir == "proptest" {
+		args = append(args, "-seed", "1")
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, binary, "-test.run", "^"+m.test+"$", "-seed", "1").CombinedOutput()
-	return string(out), err != nil && strings.Contains(string(out), "--- FAIL: "+m.test)
+	run := exec.CommandContext(ctx, binary, args...)
+	run.Dir = filepath.Join(root, dir)
+	out, err := run.CombinedOutput()
+	return string(out), err != nil && strings.Contains(string(out), "--- FAIL: "+test)
 }
 
 // overlay writes the changed copy, and the file that makes the go command read it in place of the original.

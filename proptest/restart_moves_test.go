@@ -30,6 +30,7 @@ var moves = []struct {
 		return w.pick(k, func(c *kid) bool { return c.live != 0 }, func(c *kid) string { return w.goesDown(c, reason) })
 	}},
 	{"advance", 4, func(w *world, k int) string { return w.advance(time.Duration(k%40) * 100 * time.Millisecond) }},
+	{"wait", 1, func(w *world, k int) string { return w.advance(time.Duration(20+k%20) * time.Second) }},
 	{"stale", 1, func(w *world, k int) string {
 		return w.pick(k, func(*kid) bool { return true }, func(c *kid) string { return w.stale(c, k) })
 	}},
