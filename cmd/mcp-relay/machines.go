@@ -80,7 +80,7 @@ func serveMachines(ctx context.Context, s cli.Streams, f machinesFlags) error {
 	signal.Ignore(syscall.SIGPIPE) // a reader of our log that went away is no reason to lose machines
 	log := newLog(s.Err)
 	sc := service.Config{
-		StateDir: f.state, Driver: namespace.New(namespace.Options{Log: log}), Listen: f.listen, MinTTL: f.minTTL, Grace: f.grace,
+		StateDir: f.state, Driver: namespace.New(namespace.Options{StateDir: f.state, Log: log}), Listen: f.listen, MinTTL: f.minTTL, Grace: f.grace,
 		ReapEvery: f.reap, IdleExit: f.idle, MaxMachines: f.max, Log: log,
 	}
 	if f.ownerStdin {

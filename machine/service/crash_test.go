@@ -220,7 +220,7 @@ func TestLeftoversAreClearedAtStart(t *testing.T) {
 // The service serves its own user alone. Health is the exception, and says whose it is.
 func TestOtherUsersAreRefused(t *testing.T) {
 	if os.Getuid() != 0 {
-		skip(t, "only root can ask as another user; run the tests as root")
+		t.Skip("only root can ask as another user; no tool would help")
 	}
 	s := serve(t, func(c *service.Config) { c.Listen = "localhost:0" })
 	binary := copyForOthers(t)
