@@ -320,6 +320,35 @@ func TestADescriptionThatIsNotValidFailsTheStart(t *testing.T) {
 	})
 }
 
+func TestASupervisorThatLeavesItsChildrenTooLittleTimeDoesNotStart(t *testing.T) {
+	for _, tt := range []struct {
+		name            string
+		start, shutdown time.Duration
+		want            string
+	}{
+		{"start", 9 * time.Second, supervisor.Infinity, "Start is below the 10s"},
+		{"shutdown", supervisor.Infinity, 9 * time.Second, "Shutdown is below the 10s"},
+		{"enough", 10 * time.Second, 10 * time.Second, ""},
+		{"killed", 10 * time.Second, supervisor.BrutalKill, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			actorstest.Run(t, func(b *actorstest.Bench) {
+				inner := actors.Child{
+					Spec: supervisor.ChildSpec{ID: "inner", Start: tt.start, Shutdown: tt.shutdown, Restart: supervisor.Temporary},
+					New: func() actors.Behaviour {
+						return actors.NewSupervisor(supervisor.Options{}, probes(&actorstest.Log{}, "a b", nil)...)
+					},
+				}
+				root, _ := b.Start(actors.NewSupervisor(supervisor.Options{}))
+				_, err := actors.AddChild(context.Background(), root, inner)
+				if got := fmt.Sprint(err); tt.want == "" && err != nil || !strings.Contains(got, tt.want) {
+					b.Errorf("error = %v, want %q", err, tt.want)
+				}
+			})
+		})
+	}
+}
+
 // Tells of a goroutine through the supervisor keep their order, across the death of the child they are for.
 func TestForwardKeepsOrderAndCountsWhatHasNoReceiver(t *testing.T) {
 	actorstest.Run(t, func(b *actorstest.Bench) {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"runtime/debug"
 	"time"
+
+	"github.com/seed-1e4c9d81/mcp-relay/supervisor"
 )
 
 // signal is a message of the cell's own, which is not counted as a dead letter.
@@ -37,7 +39,8 @@ type cell struct {
 	life      *life
 	parent    *life // nil: a root
 	report    reporter
-	unhook    func() bool // from the context
+	spec      supervisor.ChildSpec // zero: a root
+	unhook    func() bool          // from the context
 	timers    timers
 	workers   workers
 	watched   map[*life]bool
@@ -47,15 +50,16 @@ type cell struct {
 	lost      bool // the goroutine is ending under us: hollywood will never run the process again
 }
 
-// spawn makes an incarnation and returns before its Init has run. Its context derives from within.
-func (e *Engine) spawn(within context.Context, parent *life, id string, produce func() Behaviour, report reporter) Ref {
+// spawn makes an incarnation and returns before its Init has run. Its context derives from within. Of the spec of a root only the id
+// is given.
+func (e *Engine) spawn(within context.Context, parent *life, spec supervisor.ChildSpec, produce func() Behaviour, report reporter) Ref {
 	ctx, cancel := context.WithCancel(within)
-	path := id
+	id, path := spec.ID, spec.ID
 	if parent != nil {
 		path = parent.path + "/" + id
 	}
 	l := &life{id: id, path: path, incarnation: e.incarnations.Add(1), engine: e, done: make(chan struct{}), ctx: ctx, cancel: cancel, made: time.Now()}
-	c := &cell{produce: produce, life: l, parent: parent, report: report}
+	c := &cell{produce: produce, life: l, parent: parent, report: report, spec: spec}
 	c.ctx = &Ctx{Context: ctx, cell: c}
 	l.pending.Store(1) // boot, which the mailbox tells itself
 	e.living.Add(1)

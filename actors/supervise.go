@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/seed-1e4c9d81/mcp-relay/supervisor"
@@ -67,9 +68,29 @@ func (s *Supervisor) Init(c *Ctx) error {
 	if err != nil {
 		return err
 	}
+	if err := s.leaveTime(c.cell.spec, specs); err != nil {
+		return err
+	}
 	s.shell = shell
 	c.cell.late = true
 	return s.after(s.shell.Begin(time.Now()))
+}
+
+// leaveTime says whether the supervisor's own spec leaves its children the time that theirs promise.
+func (s *Supervisor) leaveTime(own supervisor.ChildSpec, children []supervisor.ChildSpec) error {
+	if own.Start == 0 { // a root
+		return nil
+	}
+	if s.template != nil {
+		children = []supervisor.ChildSpec{*s.template}
+	}
+	if bound := supervisor.StartBound(s.options, children); s.template == nil && own.Start < bound {
+		return &supervisor.SpecError{Child: own.ID, Why: fmt.Sprintf("Start is below the %v that its children may take", bound)}
+	}
+	if bound := supervisor.StopBound(s.options, children); own.Shutdown != supervisor.BrutalKill && own.Shutdown < bound {
+		return &supervisor.SpecError{Child: own.ID, Why: fmt.Sprintf("Shutdown is below the %v that its children may take", bound)}
+	}
+	return nil
 }
 
 // Handle turns a message into a fact.
@@ -122,7 +143,8 @@ type runtime struct{ s *Supervisor }
 
 func (r runtime) StartChild(id string, incarnation uint64) {
 	own := r.s.c.cell
-	r.s.living[id] = own.life.engine.spawn(r.s.c, own.life, id, r.s.makers[id], childReport{own.life, id, incarnation})
+	view, _ := r.s.shell.Child(id)
+	r.s.living[id] = own.life.engine.spawn(r.s.c, own.life, view.Spec, r.s.makers[id], childReport{own.life, id, incarnation})
 }
 
 func (r runtime) StopChild(id string, _ uint64, reason error) { r.s.living[id].Tell(Stop{reason}) }
