@@ -30,16 +30,16 @@ func serveStdio(ctx context.Context, s cli.Streams) error {
 		return err
 	}
 	log := newLog(s.Err)
-	relay, end, err := startRelay(ctx, cfg, log)
+	relay, err := startRelay(ctx, cfg, log)
 	if err != nil {
 		return err
 	}
-	gate := mcpgate.New(relay, mcpgate.Options{Version: version(), Log: log, ResultDir: resultDir(cfg)})
+	gate := mcpgate.New(relay.tools, mcpgate.Options{Version: version(), Log: log, ResultDir: resultDir(cfg)})
 	served := make(chan error, 1)
 	go func() { served <- gate.Serve(ctx, s.In, s.Out) }()
-	trigger := waitForEnd(ctx, served)
+	trigger := waitForEnd(ctx, served, relay.failed)
 	log.Info().Str("event", "session-ending").Str("trigger", trigger).Msg("the session ends")
-	code := <-end(trigger)
+	code := <-relay.end(trigger)
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
 	defer cancel()
 	if err := gate.Drain(drain); err != nil {
@@ -52,7 +52,7 @@ func serveStdio(ctx context.Context, s cli.Streams) error {
 }
 
 // waitForEnd answers what ended the session first. A second signal ends the process at once.
-func waitForEnd(ctx context.Context, served <-chan error) string {
+func waitForEnd(ctx context.Context, served <-chan error, failed <-chan struct{}) string {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	select {
@@ -67,31 +67,40 @@ func waitForEnd(ctx context.Context, served <-chan error) string {
 			os.Exit(cli.Failed)
 		}()
 		return "signal " + sig.String()
+	case <-failed:
+		return "the relay's actors gave up"
 	case <-ctx.Done():
 		return "the program was told to end"
 	}
 }
 
+// running is what answers the tools, and how it ends.
+type running struct {
+	tools  mcpgate.Relay
+	end    func(trigger string) <-chan int // carries out the exit policy; yields the exit code
+	failed <-chan struct{}                 // closed when it has given up by itself; nil when it cannot
+}
+
 // startRelay builds what answers the tools. With a fault in the configuration that only calls report, that is its only answer.
-func startRelay(ctx context.Context, cfg config.Config, log zerolog.Logger) (mcpgate.Relay, func(string) <-chan int, error) {
+func startRelay(ctx context.Context, cfg config.Config, log zerolog.Logger) (running, error) {
 	if cfg.Lazy != nil {
-		return brokenRelay{cfg.Lazy}, func(string) <-chan int {
+		return running{tools: brokenRelay{cfg.Lazy}, end: func(string) <-chan int {
 			done := make(chan int, 1)
-			done <- 0
+			done <- cli.OK
 			return done
-		}, nil
+		}}, nil
 	}
 	api, err := newBackend(cfg, log)
 	if err != nil {
-		return nil, nil, cli.Exit(cli.Usage, err)
+		return running{}, cli.Exit(cli.Usage, err)
 	}
 	witness, err := newWitness(cfg)
 	if err != nil {
-		return nil, nil, err
+		return running{}, err
 	}
 	runtimes, err := newRuntimes(cfg)
 	if err != nil {
-		return nil, nil, err
+		return running{}, err
 	}
 	sys, err := actors.Start(ctx, actors.Options{
 		Guest: guest.Options{
@@ -101,9 +110,9 @@ func startRelay(ctx context.Context, cfg config.Config, log zerolog.Logger) (mcp
 		MaxGuests: cfg.MaxGuests, OnExit: cfg.OnExit, Grace: cfg.Grace, Log: log,
 	})
 	if err != nil {
-		return nil, nil, err
+		return running{}, err
 	}
-	return sys.Relay(), sys.End, nil
+	return running{tools: sys.Relay(), end: sys.End, failed: sys.Failed()}, nil
 }
 
 // resultDir is where results too long to show are kept whole.
