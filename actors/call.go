@@ -67,7 +67,6 @@ type call struct {
 	guest   string
 	op      operation
 	ctx     context.Context // its caller's; only its values and, for awaited work, its end are used
-	expires time.Time       // zero when it may wait for ever
 	answer  func(outcome)
 	started atomic.Bool // its work may have begun
 

@@ -355,9 +355,6 @@ type world struct {
 	host   *fakeHost
 	system *System
 	relay  *Relay
-	events []Event
-	mu     sync.Mutex
-	ended  bool
 }
 
 // inRelay runs f with a relay in a bubble, and ends the relay. Whatever still runs then fails the test.
@@ -367,7 +364,7 @@ func inRelay(t *testing.T, change func(*Options, *fakeHost), f func(w *world)) {
 		w := &world{T: t, host: &fakeHost{guests: map[string]*fakeGuest{}, faults: map[string]error{}}}
 		o := Options{
 			Host: w.host, MaxGuests: 4, OnExit: "pause", Grace: time.Minute, Log: zerolog.Nop(),
-			Guest: guest.Options{Project: "/project", Window: fakeWindow, Minimum: 6 * time.Minute}, Events: w.event,
+			Guest: guest.Options{Project: "/project", Window: fakeWindow, Minimum: 6 * time.Minute},
 		}
 		if change != nil {
 			change(&o, w.host)
@@ -380,12 +377,6 @@ func inRelay(t *testing.T, change func(*Options, *fakeHost), f func(w *world)) {
 		defer w.close()
 		f(w)
 	})
-}
-
-func (w *world) event(e Event) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.events = append(w.events, e)
 }
 
 func (w *world) close() {

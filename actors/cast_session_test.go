@@ -314,8 +314,9 @@ func TestASessionThatCannotBeStartedSaysWhy(t *testing.T) {
 	}
 }
 
-func TestASessionWhoseActorsGiveUpSaysSo(t *testing.T) {
+func TestASessionWhoseActorsGiveUpSaysSoAndLetsGoOfItsGuests(t *testing.T) {
 	inRelay(t, nil, func(w *world) {
+		g := w.acquire("one")
 		for range bearable.MaxRestarts + 1 {
 			desk := w.system.parts.self.get()
 			desk.Tell(acquireAsked{nil})
@@ -326,5 +327,28 @@ func TestASessionWhoseActorsGiveUpSaysSo(t *testing.T) {
 		if code, _ := w.end("the session failed"); code != 1 {
 			w.Errorf("code %d", code)
 		}
+		if after := g.look(); after.lease.Active || after.closed != 1 {
+			w.Errorf("the exit policy was not carried out: active %t, closed %d", after.lease.Active, after.closed)
+		}
+	})
+}
+
+func TestALogThatHangsHoldsUpNothing(t *testing.T) {
+	var stuck chan struct{}
+	inRelay(t, func(o *Options, _ *fakeHost) {
+		stuck = make(chan struct{}) // of the bubble
+		o.Events = func(Event) { <-stuck }
+	}, func(w *world) {
+		g := w.acquire("one")
+		if a := <-w.script(w.Context(), "one-1", "a for 1h"); a.err != nil || a.took != time.Hour {
+			w.Errorf("%v after %v", a.err, a.took)
+		}
+		if n := len(g.look().beats); n < 55 {
+			w.Errorf("%d beats in an hour", n)
+		}
+		if code, took := w.end("the client is gone"); code != 0 || took > tellerStop+time.Second {
+			w.Errorf("code %d after %v", code, took)
+		}
+		close(stuck)
 	})
 }

@@ -85,6 +85,9 @@ type OperationBroken struct {
 	Stack             []byte
 }
 
+// EventsLost says that so many events were not told, because those who are told were too slow.
+type EventsLost struct{ Count uint64 }
+
 // Supervised is what a supervisor did or saw.
 type Supervised struct{ Event supervisor.Event }
 
@@ -101,6 +104,7 @@ func (RecordFailed) Name() string    { return "record-failed" }
 func (CallStarted) Name() string     { return "call-started" }
 func (CallEnded) Name() string       { return "call-ended" }
 func (ServiceSeen) Name() string     { return "service-seen" }
+func (EventsLost) Name() string      { return "events-lost" }
 func (OperationBroken) Name() string { return "operation-broken" }
 func (e Supervised) Name() string    { return e.Event.Name() }
 
@@ -121,6 +125,7 @@ func (BeatLost) Level() zerolog.Level        { return zerolog.WarnLevel }
 func (RecordFailed) Level() zerolog.Level    { return zerolog.ErrorLevel }
 func (CallStarted) Level() zerolog.Level     { return zerolog.DebugLevel }
 func (CallEnded) Level() zerolog.Level       { return zerolog.InfoLevel }
+func (EventsLost) Level() zerolog.Level      { return zerolog.WarnLevel }
 func (OperationBroken) Level() zerolog.Level { return zerolog.ErrorLevel }
 func (e Supervised) Level() zerolog.Level    { return zerologLevel(e.Event.Level()) }
 func (e ServiceSeen) Level() zerolog.Level {
@@ -161,6 +166,7 @@ func (e CallEnded) MarshalZerologObject(l *zerolog.Event) {
 func (e ServiceSeen) MarshalZerologObject(l *zerolog.Event) {
 	l.Bool("reachable", e.Reachable).Str("reason", e.Reason)
 }
+func (e EventsLost) MarshalZerologObject(l *zerolog.Event) { l.Uint64("count", e.Count) }
 func (e OperationBroken) MarshalZerologObject(l *zerolog.Event) {
 	l.Str("guest", e.Guest).Str("tool", e.Tool).Str("call", e.Call).AnErr("reason", e.Err).Bytes("stack", e.Stack)
 }

@@ -108,7 +108,7 @@ func (l *lane) submit(c *Ctx, submitted *call) {
 		return
 	}
 	l.calls[submitted.id] = submitted
-	l.step(c, callqueue.CallArrived{ID: submitted.id, Expires: submitted.expires, Concluding: submitted.op.concluding})
+	l.step(c, callqueue.CallArrived{ID: submitted.id, Expires: submitted.op.expires, Concluding: submitted.op.concluding})
 }
 
 // internal makes a call of the lane's own.
@@ -221,8 +221,8 @@ func (l *lane) work(ctx context.Context, of *call) (guest.Result, error) {
 	if l.held.Gone() {
 		return guest.Result{}, &guest.UnknownGuestError{Name: l.name, Held: l.session.roster.held()}
 	}
-	if !of.expires.IsZero() {
-		bounded, cancel := context.WithDeadline(ctx, of.expires)
+	if !of.op.expires.IsZero() {
+		bounded, cancel := context.WithDeadline(ctx, of.op.expires)
 		defer cancel()
 		ctx = bounded
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -29,7 +30,7 @@ type sessionParts struct {
 	renewal leaseclock.Limits
 	project string
 	service string
-	emit    func(Event)
+	emit    func(Event) // never waits
 
 	self, board, machines, gateway address
 
@@ -53,16 +54,18 @@ func (a *address) get() Ref {
 // tell sends a message to the session.
 func (p *sessionParts) tell(msg any) { p.self.get().Tell(msg) }
 
-// met tells what somebody met at machine-service: an answer of it, whatever it says, or none.
+// met tells what somebody met at machine-service: an answer of it, whatever it says, or none. What is neither tells nothing.
 func (p *sessionParts) met(err error) {
 	var (
-		answer  *machine.Error
-		refused *guest.RefusedError
+		answer *machine.Error
+		broken net.Error
 	)
-	if errors.As(err, &answer) || errors.As(err, &refused) || errors.Is(err, context.Canceled) {
-		err = nil
+	switch {
+	case err == nil || errors.As(err, &answer):
+		p.machines.get().Tell(serviceMet{})
+	case errors.Is(err, machine.ErrNotSent) || errors.As(err, &broken):
+		p.machines.get().Tell(serviceMet{err})
 	}
-	p.machines.get().Tell(serviceMet{err})
 }
 
 // note keeps a fact in the evidence of a guest.
@@ -165,4 +168,20 @@ func (p *sessionParts) release(ctx context.Context, name string, held Held) erro
 		e.lease.Tell(renewingStopped{"its release at the session's end failed"})
 	}
 	return err
+}
+
+// errStillReleasing says that a second release would be made beside the first.
+var errStillReleasing = errors.New("its release is still under way")
+
+// settleDirectly makes one attempt to pause or release a guest beside whatever hangs in its turn.
+func (p *sessionParts) settleDirectly(ctx context.Context, e entry, choice exitpolicy.Choice) error {
+	if choice == exitpolicy.Pause {
+		return p.pause(ctx, e.name)
+	}
+	if e.releasing {
+		return errStillReleasing
+	}
+	over, cancel := context.WithCancelCause(ctx)
+	cancel(errCutOff) // no time for evidence: the machine is destroyed at once
+	return p.release(over, e.name, e.held)
 }

@@ -153,7 +153,7 @@ func (r *Relay) submit(ctx context.Context, name string, op operation) (guest.Re
 	}
 	answered := make(chan outcome, 1)
 	c := &call{
-		id: callqueue.CallID(strconv.FormatUint(r.calls.Add(1), 10)), guest: name, op: op, ctx: ctx, expires: op.expires,
+		id: callqueue.CallID(strconv.FormatUint(r.calls.Add(1), 10)), guest: name, op: op, ctx: ctx,
 		answer: func(o outcome) {
 			select {
 			case answered <- o:

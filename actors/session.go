@@ -106,7 +106,15 @@ func (s *session) acquire(c *Ctx, p *pendingAcquire) {
 		if p.ctx.Err() != nil {
 			cancel(context.Cause(p.ctx))
 		}
-		return s.create(ctx, p.in)
+		filled := false
+		defer func() { // here, since the session may be another one by then
+			if !filled {
+				s.roster.unreserve()
+			}
+		}()
+		name, err := s.create(ctx, p.in)
+		filled = err == nil
+		return name, err
 	}, func(name string, err error) any { return guestCreated{call: p, name: name, err: err} })
 }
 
@@ -135,7 +143,6 @@ func (s *session) create(ctx context.Context, in guest.AcquireInput) (string, er
 
 func (s *session) created(m guestCreated) {
 	if m.err != nil {
-		s.roster.unreserve()
 		m.call.reply.Send(acquired{err: m.err})
 		return
 	}
@@ -312,12 +319,15 @@ func (s *session) settle(c *Ctx, name string, choice exitpolicy.Choice) {
 		lane.Tell(settleAsked{choice})
 		return nothing{}, nil
 	}, func(_ nothing, err error) any {
-		var unknown *guest.UnknownGuestError
 		if err == nil {
 			return nothing{}
 		}
-		if errors.As(err, &unknown) {
-			err = nil
+		var (
+			unknown   *guest.UnknownGuestError
+			elsewhere *guest.HeldElsewhereError
+		)
+		if errors.As(err, &unknown) || errors.As(err, &elsewhere) {
+			err = nil // it is not ours to settle
 		}
 		return guestSettled{name: name, err: err}
 	})
@@ -330,15 +340,7 @@ func (s *session) settleDirectly(c *Ctx, name string, choice exitpolicy.Choice) 
 		return
 	}
 	Offload(c, directly{name}, func(ctx context.Context) (nothing, error) {
-		if choice == exitpolicy.Pause {
-			return nothing{}, s.pause(ctx, name)
-		}
-		if e.releasing {
-			return nothing{}, errStillReleasing
-		}
-		over, cancel := context.WithCancelCause(ctx)
-		cancel(errCutOff) // no time for evidence: the machine is destroyed at once
-		return nothing{}, s.release(over, name, e.held)
+		return nothing{}, s.sessionParts.settleDirectly(ctx, e, choice)
 	}, func(_ nothing, err error) any {
 		if errors.Is(err, errStillReleasing) {
 			return nothing{}
@@ -352,5 +354,3 @@ type (
 	directly struct{ name string }
 	removal  struct{ name string }
 )
-
-var errStillReleasing = errors.New("its release is still under way")

@@ -28,7 +28,7 @@ type Options struct {
 	OnExit    string         // what becomes of held guests at the end: pause or release
 	Grace     time.Duration  // for work in flight at the end, and for pausing or releasing in turn; 0 cancels at once
 	Log       zerolog.Logger // events are written to it
-	Events    func(Event)    // told of every event too; must not block; may be nil
+	Events    func(Event)    // told of every event too, in order, by one goroutine; may be nil
 
 	Host Host // does the work instead of a guest.Session of Guest; for those who bring their own
 }
@@ -37,6 +37,7 @@ type Options struct {
 type System struct {
 	parts  *sessionParts
 	engine *Engine
+	events *teller
 	relay  *Relay
 	root   Ref
 	failed chan struct{} // closed when the actors have ended unasked
@@ -50,15 +51,25 @@ type System struct {
 // Start starts the actors. The guests that an earlier process of the same session identity left are shown at once and taken up by
 // the first call that needs them; no lock is taken and nobody is asked. The relay runs until End; ctx bounds the start only.
 func Start(ctx context.Context, o Options) (*System, error) {
-	parts, err := newParts(o)
+	events := newTeller(sinkOf(o))
+	s, err := start(ctx, o, events)
 	if err != nil {
+		events.stop()
 		return nil, fmt.Errorf("cannot start the relay: %w", err)
+	}
+	return s, nil
+}
+
+func start(ctx context.Context, o Options, events *teller) (*System, error) {
+	parts, err := newParts(o, events.tell)
+	if err != nil {
+		return nil, err
 	}
 	engine, err := NewEngine(EngineOptions{Emit: func(e supervisor.Event) { parts.emit(Supervised{e}) }})
 	if err != nil {
 		return nil, err
 	}
-	s := &System{parts: parts, engine: engine, relay: &Relay{parts: parts}, failed: make(chan struct{}), over: make(chan struct{})}
+	s := &System{parts: parts, engine: engine, events: events, relay: &Relay{parts: parts}, failed: make(chan struct{}), over: make(chan struct{})}
 	root, over := StartRoot(context.WithoutCancel(ctx), engine, rootID, rootTree(parts, s.treeOver))
 	s.root = root
 	select {
@@ -66,15 +77,15 @@ func Start(ctx context.Context, o Options) (*System, error) {
 		parts.emit(SessionStarted{Found: len(parts.roster.held())})
 		return s, nil
 	case reason := <-over:
-		return nil, fmt.Errorf("cannot start the relay: %w", reason)
+		return nil, reason
 	case <-ctx.Done():
 		s.stopTree()
-		return nil, fmt.Errorf("cannot start the relay: %w", context.Cause(ctx))
+		return nil, context.Cause(ctx)
 	}
 }
 
 // newParts checks the options and reads what an earlier process left.
-func newParts(o Options) (*sessionParts, error) {
+func newParts(o Options, emit func(Event)) (*sessionParts, error) {
 	if o.MaxGuests < 1 {
 		return nil, fmt.Errorf("at most %d guests can never hold one", o.MaxGuests)
 	}
@@ -86,14 +97,13 @@ func newParts(o Options) (*sessionParts, error) {
 		return nil, fmt.Errorf("the grace %v is negative", o.Grace)
 	}
 	p := &sessionParts{
-		onExit: choice, grace: o.Grace, project: o.Guest.Project, ready: make(chan struct{}),
+		onExit: choice, grace: o.Grace, emit: emit, project: o.Guest.Project, ready: make(chan struct{}),
 		renewal: leaseclock.Limits{Window: o.Guest.Window, Minimum: o.Guest.Minimum}.WithDefaults(),
 	}
-	p.emit = emitter(o)
 	if o.Guest.API != nil {
 		p.service = o.Guest.API.Origin()
 	}
-	host, err := hostOf(o, p.emit)
+	host, err := hostOf(o, emit)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +134,8 @@ func hostOf(o Options, emit func(Event)) (Host, error) {
 	return library{session}, nil
 }
 
-func emitter(o Options) func(Event) {
+// sinkOf is who is told of events.
+func sinkOf(o Options) func(Event) {
 	log := logged(o.Log)
 	return func(e Event) {
 		log(e)
@@ -157,6 +168,7 @@ func (s *System) End(trigger string) <-chan int {
 		go func() {
 			s.code = s.settle(trigger)
 			s.stopTree()
+			s.events.stop()
 			close(s.over)
 		}()
 	})
@@ -177,9 +189,34 @@ func (s *System) settle(trigger string) int {
 		}
 		select {
 		case <-s.failed:
+			s.settleAlone()
 			return 1
 		case <-time.After(retryTime):
 		}
+	}
+}
+
+// settleAlone carries the exit policy out without the actors, which have given up: one attempt for each guest that is owned.
+func (s *System) settleAlone() {
+	limits := exitpolicy.Limits{}.WithDefaults(s.parts.onExit)
+	ctx, cancel := context.WithTimeout(context.Background(), limits.Direct)
+	defer cancel()
+	var all sync.WaitGroup
+	for _, e := range s.parts.roster.all() {
+		if e.held == nil {
+			continue
+		}
+		all.Go(func() {
+			if err := s.parts.settleDirectly(ctx, e, s.parts.onExit); err != nil {
+				s.parts.emit(SettleFailed{Guest: e.name, Choice: string(s.parts.onExit), Err: err})
+			}
+		})
+	}
+	settled := make(chan struct{})
+	go func() { all.Wait(); close(settled) }()
+	select {
+	case <-settled:
+	case <-ctx.Done():
 	}
 }
 

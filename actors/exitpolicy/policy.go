@@ -22,7 +22,8 @@ type Limits struct {
 	Direct time.Duration // to settle what is left without waiting for its turn; default 12 s for a pause, 30 s for a release
 }
 
-func (l Limits) withDefaults(choice Choice) Limits {
+// WithDefaults fills what has a default.
+func (l Limits) WithDefaults(choice Choice) Limits {
 	if l.Tail <= 0 {
 		l.Tail = 5 * time.Second
 	}
@@ -141,7 +142,7 @@ type View struct {
 
 // New makes the policy of a session that goes on.
 func New(limits Limits, choice Choice, _ time.Time) *Policy {
-	return &Policy{limits: limits.withDefaults(choice), choice: choice}
+	return &Policy{limits: limits.WithDefaults(choice), choice: choice}
 }
 
 // View tells the state.
