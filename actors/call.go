@@ -68,11 +68,26 @@ type call struct {
 	op      operation
 	ctx     context.Context // its caller's; only its values and, for awaited work, its end are used
 	answer  func(outcome)
-	started atomic.Bool // its work may have begun
+	fate    atomic.Int32 // undecided, begun or withdrawn
 
 	cancel context.CancelCauseFunc // of the work, once it has begun
 	began  time.Time
 	result outcome
+}
+
+// Fates of a call. Whoever decides first decides for good, so that what is answered as never begun never begins.
+const (
+	undecided int32 = iota
+	begun
+	withdrawn
+)
+
+// begin decides that the work is done, unless the call was withdrawn.
+func (c *call) begin() bool { return c.fate.CompareAndSwap(undecided, begun) }
+
+// withdraw decides that the work is never done, unless it has begun.
+func (c *call) withdraw() bool {
+	return c.fate.CompareAndSwap(undecided, withdrawn) || c.fate.Load() == withdrawn
 }
 
 // neverBegan is the answer of a call that had no effect.
@@ -103,7 +118,7 @@ func (c *call) mayHaveRun(held Held, cause error) outcome {
 
 // lost is the answer of a call whose lane ended without a word.
 func (c *call) lost(held Held) outcome {
-	if c.started.Load() {
+	if !c.withdraw() {
 		return c.mayHaveRun(held, errBroken)
 	}
 	return outcome{err: guest.Refuse("the relay failed inside before this call on guest %q began; it may be sent again", c.guest)}

@@ -196,7 +196,8 @@ func (g *fakeGuest) Stage(context.Context, guest.StageInput) (guest.Result, erro
 	return g.operate("stage", func() (guest.Result, error) { return guest.Result{Value: "staged"}, nil })
 }
 
-// Script does what its code says: "<name> for <duration>", "<name> panic", "<name> goexit", or "<name> stubborn", which ignores its context.
+// Script does what its code says: "<name> for <duration>", "<name> panic", "<name> goexit", "<name> deaf <duration>" or "<name> stubborn", which
+// ignore their context.
 func (g *fakeGuest) Script(ctx context.Context, in guest.Script) (guest.Result, error) {
 	name, how, _ := strings.Cut(*in.Code, " ")
 	return g.operate(name, func() (guest.Result, error) {
@@ -207,6 +208,10 @@ func (g *fakeGuest) Script(ctx context.Context, in guest.Script) (guest.Result, 
 			goruntime.Goexit()
 		case how == "stubborn":
 			<-g.free
+		case strings.HasPrefix(how, "deaf "):
+			d, err := time.ParseDuration(strings.TrimPrefix(how, "deaf "))
+			time.Sleep(d)
+			return guest.Result{Value: name}, err
 		case strings.HasPrefix(how, "for "):
 			d, err := time.ParseDuration(strings.TrimPrefix(how, "for "))
 			if err != nil {

@@ -226,7 +226,7 @@ func TestEndingTwiceIsEndingOnce(t *testing.T) { // T43
 }
 
 func TestAnOperationThatHangsIsCutOffAndItsGuestPausedAllTheSame(t *testing.T) { // T33
-	for _, how := range []string{"for 10h", "stubborn"} {
+	for _, how := range []string{"for 10h", "stubborn", "deaf 65.05s"} {
 		t.Run(how, func(t *testing.T) {
 			inRelay(t, nil, func(w *world) {
 				g, other := w.acquire("one"), w.acquire("two")

@@ -87,9 +87,9 @@ func (l *lane) Terminate(_ *Ctx, reason error) error {
 func (l *lane) lastWord(open *call, reason error) outcome {
 	end, over := l.session.roster.ended()
 	switch {
-	case open.started.Load() && over:
+	case !open.withdraw() && over:
 		return open.mayHaveRun(l.held, errCutOff)
-	case open.started.Load():
+	case !open.withdraw():
 		return open.lost(l.held)
 	case l.held != nil && l.held.Gone():
 		return outcome{err: &guest.UnknownGuestError{Name: l.name, Held: l.session.roster.held()}}
@@ -172,22 +172,31 @@ func (l *lane) carryOut(c *Ctx, effect callqueue.Effect) {
 		end, _ := l.session.roster.ended()
 		l.finish(open, open.neverBegan(e.Why, end.trigger))
 	case callqueue.DetachCall:
-		open := l.calls[e.ID]
-		cause := errCancelled
-		if end, over := l.session.roster.ended(); over && l.queue.View().Closed {
-			cause = fmt.Errorf("the session ended (%s): %w", end.trigger, context.Canceled)
-		}
-		if open.op.patience != goesOn {
-			open.cancel(cause)
-		}
-		l.finish(open, open.mayHaveRun(l.held, cause))
+		l.detach(l.calls[e.ID])
 	}
+}
+
+// detach answers a call whose turn it is before its work has ended.
+func (l *lane) detach(open *call) {
+	why, cause := callqueue.Cancelled, errCancelled
+	end, over := l.session.roster.ended()
+	if over && l.queue.View().Closed {
+		why, cause = callqueue.Closed, fmt.Errorf("the session ended (%s): %w", end.trigger, context.Canceled)
+	}
+	if open.op.patience != goesOn {
+		open.cancel(cause)
+	}
+	if open.withdraw() { // it was still waiting for what an earlier lane left behind
+		l.finish(open, open.neverBegan(why, end.trigger))
+		return
+	}
+	l.finish(open, open.mayHaveRun(l.held, cause))
 }
 
 // finish says a call's last word.
 func (l *lane) finish(open *call, word outcome) {
 	delete(l.calls, open.id)
-	if open.started.Load() {
+	if open.fate.Load() == begun {
 		l.session.emit(CallEnded{Guest: l.name, Tool: open.op.tool, Call: string(open.id), Duration: time.Since(open.began), Err: word.err})
 	}
 	open.answer(word)
@@ -200,8 +209,6 @@ func (l *lane) start(c *Ctx, next *call) {
 	if next.ctx.Err() != nil {
 		cancel(context.Cause(next.ctx))
 	}
-	next.started.Store(true)
-	l.session.emit(CallStarted{Guest: l.name, Tool: next.op.tool, Call: string(next.id)})
 	id := next.id
 	Offload(c, id, func(actor context.Context) (guest.Result, error) {
 		defer cancel(nil)
@@ -218,6 +225,10 @@ func (l *lane) work(ctx context.Context, of *call) (guest.Result, error) {
 		return guest.Result{}, err
 	}
 	defer func() { <-l.turn }()
+	if !of.begin() {
+		return guest.Result{}, errCancelled // it was answered
+	}
+	l.session.emit(CallStarted{Guest: l.name, Tool: of.op.tool, Call: string(of.id)})
 	if l.held.Gone() {
 		return guest.Result{}, &guest.UnknownGuestError{Name: l.name, Held: l.session.roster.held()}
 	}
@@ -253,7 +264,7 @@ func (l *lane) takeTurn(ctx context.Context) error {
 	case l.turn <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("guest %q was still at work for an earlier call, so this one never began: %w", l.name, context.Cause(ctx))
+		return guest.Refuse("guest %q was still at work for an earlier call, so this one never began: %v", l.name, context.Cause(ctx))
 	}
 }
 

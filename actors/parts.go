@@ -107,27 +107,45 @@ func (p *sessionParts) retire(name string, held Held) {
 	p.tell(guestGone{name})
 }
 
-// pause leaves a guest: a last renewal, the record's word that no more follow, and the owner lock is given up. It may be repeated.
+// pause leaves a guest: a last renewal, the record's word that no more follow, and the owner lock is given up. A second one waits for the
+// first and changes nothing.
 func (p *sessionParts) pause(ctx context.Context, name string) error {
+	e, err := p.roster.find(name)
+	if err != nil {
+		return nil // it is gone
+	}
+	select {
+	case e.pausing <- struct{}{}:
+		defer func() { <-e.pausing }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if e, err = p.roster.find(name); err != nil || e.settled {
+		return nil
+	}
 	end, _ := p.roster.ended()
-	reason := "the session ended: " + end.trigger
+	unsaved, err := p.pauseLease(ctx, name, "the session ended: "+end.trigger)
+	if err != nil {
+		return fmt.Errorf("cannot pause guest %q: %w", name, err)
+	}
+	p.roster.update(name, func(e *entry) { e.settled = true })
+	return errors.Join(unsaved, e.held.Close())
+}
+
+// pauseLease has the lease actor pause; it is waited for while it restarts, and done without when it does not come back.
+func (p *sessionParts) pauseLease(ctx context.Context, name, reason string) (unsaved, err error) {
 	for {
 		e, err := p.roster.find(name)
-		if err != nil || e.settled {
-			return nil
+		if err != nil {
+			return nil, nil
 		}
 		unsaved, err := Ask(ctx, e.lease, func(reply Reply[error]) any { return pauseAsked{reason, reply} })
-		if errors.Is(err, ErrDown) && changed(ctx, e.change, leaseWait) {
-			continue
+		if !errors.Is(err, ErrDown) {
+			return unsaved, err
 		}
-		if errors.Is(err, ErrDown) {
-			unsaved, err = p.pauseAlone(ctx, e.held, reason), nil
+		if !changed(ctx, e.change, leaseWait) {
+			return p.pauseAlone(ctx, e.held, reason), nil
 		}
-		if err != nil {
-			return fmt.Errorf("cannot pause guest %q: %w", name, err)
-		}
-		p.roster.update(name, func(e *entry) { e.settled = true })
-		return errors.Join(unsaved, e.held.Close())
 	}
 }
 

@@ -19,6 +19,11 @@ const imageDeadline = 90 * time.Second
 type Relay struct {
 	parts *sessionParts
 	calls atomic.Uint64
+	doors doors
+}
+
+func newRelay(parts *sessionParts) *Relay {
+	return &Relay{parts: parts, doors: doors{queues: map[string][]chan struct{}{}}}
 }
 
 // Search asks the catalogue; it never waits for a guest.
@@ -147,10 +152,6 @@ func (r *Relay) onGuest(ctx context.Context, name string, op operation) (guest.R
 
 // submit hands an operation to the lane of its guest and waits for the one answer.
 func (r *Relay) submit(ctx context.Context, name string, op operation) (guest.Result, error) {
-	lane, err := r.parts.lane(context.WithoutCancel(ctx), name)
-	if err != nil {
-		return guest.Result{}, err
-	}
 	answered := make(chan outcome, 1)
 	c := &call{
 		id: callqueue.CallID(strconv.FormatUint(r.calls.Add(1), 10)), guest: name, op: op, ctx: ctx,
@@ -161,7 +162,10 @@ func (r *Relay) submit(ctx context.Context, name string, op operation) (guest.Re
 			}
 		},
 	}
-	lane.Tell(callSubmitted{c})
+	lane, err := r.handOver(ctx, c)
+	if err != nil {
+		return guest.Result{}, err
+	}
 	guest.Admitted(ctx)
 	defer context.AfterFunc(ctx, func() { lane.Tell(callCancelled{c.id, context.Cause(ctx)}) })()
 	select {
@@ -177,6 +181,24 @@ func (r *Relay) submit(ctx context.Context, name string, op operation) (guest.Re
 		o := c.lost(e.held)
 		return o.result, o.err
 	}
+}
+
+// handOver tells a call to the lane of its guest, behind every call on that guest that came before.
+func (r *Relay) handOver(ctx context.Context, c *call) (Ref, error) {
+	if c.op.patience == awaited {
+		ctx = context.WithoutCancel(ctx) // it has something to undo
+	}
+	leave, err := r.doors.enter(ctx, c.guest)
+	defer leave()
+	if err != nil {
+		return Ref{}, c.neverBegan(callqueue.Cancelled, "").err
+	}
+	lane, err := r.parts.lane(context.WithoutCancel(ctx), c.guest)
+	if err != nil {
+		return Ref{}, err
+	}
+	lane.Tell(callSubmitted{c})
+	return lane, nil
 }
 
 // stillHeld adds to a delivery's result the guests that are held after it.

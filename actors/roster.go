@@ -30,7 +30,7 @@ type ending struct {
 	at      time.Time
 }
 
-// entry is one guest. Its fields are the roster's to guard, but for turn.
+// entry is one guest. Its fields are the roster's to guard, but for turn and pausing.
 type entry struct {
 	name   string
 	held   Held          // nil until the guest is opened
@@ -40,8 +40,9 @@ type entry struct {
 	lane   Ref
 	lease  Ref
 
-	releasing bool // its release at the session's end has begun
-	settled   bool // it was paused at the session's end
+	releasing bool          // its release at the session's end has begun
+	settled   bool          // it was paused at the session's end
+	pausing   chan struct{} // of capacity 1: full while somebody pauses it
 
 	change chan struct{} // closed when something above has changed
 }
@@ -56,7 +57,7 @@ func newRoster(max int, stored []guest.Stored) *roster {
 }
 
 func newEntry(name string, held Held) *entry {
-	return &entry{name: name, held: held, turn: make(chan struct{}, 1), change: make(chan struct{})}
+	return &entry{name: name, held: held, turn: make(chan struct{}, 1), pausing: make(chan struct{}, 1), change: make(chan struct{})}
 }
 
 // reserve takes a slot for an acquisition, or refuses it with the names of those that are held.

@@ -69,7 +69,7 @@ func start(ctx context.Context, o Options, events *teller) (*System, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &System{parts: parts, engine: engine, events: events, relay: &Relay{parts: parts}, failed: make(chan struct{}), over: make(chan struct{})}
+	s := &System{parts: parts, engine: engine, events: events, relay: newRelay(parts), failed: make(chan struct{}), over: make(chan struct{})}
 	root, over := StartRoot(context.WithoutCancel(ctx), engine, rootID, rootTree(parts, s.treeOver))
 	s.root = root
 	select {

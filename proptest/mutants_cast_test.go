@@ -5,6 +5,11 @@ const (
 	callsFile     = "actors/callqueue/queue.go"
 	exitFile      = "actors/exitpolicy/policy.go"
 	downloadsFile = "actors/downloadqueue/queue.go"
+	laneFile      = "actors/lane.go"
+	partsFile     = "actors/parts.go"
+	doorsFile     = "actors/doors.go"
+
+	relayTest = "actors/TestRelayKeepsItsPromisesUnderAnyFaults"
 )
 
 // castMutants are planted into the cores of the relay's actors.
@@ -47,4 +52,9 @@ var castMutants = []mutant{
 	{"who waits is not woken", downloadsFile, "if was && !q.full {", "if was && !q.full && q.paused {", "TestDownloadQueue"},
 	{"a drain keeps the pause", downloadsFile, "q.state, q.paused = closing, false", "q.state = closing", "TestDownloadQueue"},
 	{"a closed queue writes", downloadsFile, "if q.state == closed {\n\t\treturn nil\n\t}", "", "TestDownloadQueue"},
+
+	{"a lane works beside what an earlier one left", laneFile, "case l.turn <- struct{}{}:\n\t\treturn nil\n\tdefault:", "case l.turn <- struct{}{}:\n\t\treturn nil\n\tdefault:\n\t\tgo func() { l.turn <- struct{}{} }()\n\t\treturn nil\n\t}\n\tselect {", relayTest},
+	{"a call overtakes another on the way to its lane", doorsFile, "case <-own:\n\t\treturn leave, nil", "default:\n\t\treturn leave, nil", relayTest},
+	{"a guest is paused twice", partsFile, "err != nil || e.settled {", "err != nil {", "actors/TestAnOperationThatHangsIsCutOffAndItsGuestPausedAllTheSame"},
+	{"the lease is not renewed during an operation", laneFile, "\t\tl.renew()\n\t}\n\tresult, err", "\t}\n\tresult, err", "actors/TestGuestsOfAnEarlierProcessAreShownAtOnceAndTakenUpByTheFirstCall"},
 }
