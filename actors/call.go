@@ -63,12 +63,12 @@ const (
 
 // call is one operation on its way through the lane of a guest. The lane answers it exactly once.
 type call struct {
-	id      callqueue.CallID
-	guest   string
-	op      operation
-	ctx     context.Context // its caller's; only its values and, for awaited work, its end are used
-	answer  func(outcome)
-	fate    atomic.Int32 // undecided, begun or withdrawn
+	id     callqueue.CallID
+	guest  string
+	op     operation
+	ctx    context.Context // its caller's; only its values and, for awaited work, its end are used
+	answer func(outcome)
+	fate   atomic.Int32 // undecided, begun or withdrawn
 
 	cancel context.CancelCauseFunc // of the work, once it has begun
 	began  time.Time

@@ -192,6 +192,19 @@ func TestALaneThatCrashesAnswersWhatItHadAndRunsNothingAgain(t *testing.T) {
 	})
 }
 
+func TestAGuestThatEndsAfterItsLaneCrashedIsNotHeldAnyMore(t *testing.T) {
+	inRelay(t, nil, func(w *world) {
+		g := w.acquire("one")
+		release := w.call(func() (guest.Result, error) { return w.relay.Release(w.Context(), guest.NamedInput{Guest: "one-1"}) })
+		w.crash("one-1")
+		w.wantUncertain((<-release).err)
+		time.Sleep(2 * time.Second)
+		if n := len(w.status().Guests); n != 0 || !g.look().gone {
+			w.Errorf("%d guests held, gone %t", n, g.look().gone)
+		}
+	})
+}
+
 func TestAGuestWhoseActorsGiveUpStandsAsFailedAndIsTakenUpByTheNextCall(t *testing.T) {
 	inRelay(t, nil, func(w *world) {
 		g := w.acquire("one")

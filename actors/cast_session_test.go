@@ -246,6 +246,35 @@ func TestAnOperationThatHangsIsCutOffAndItsGuestPausedAllTheSame(t *testing.T) {
 	}
 }
 
+func TestWithoutAGraceNothingInFlightIsWaitedFor(t *testing.T) {
+	inRelay(t, func(o *Options, _ *fakeHost) { o.Grace = 0 }, func(w *world) {
+		g := w.acquire("one")
+		hangs := w.script(w.Context(), "one-1", "a for 10h")
+		code, took := w.end("the client is gone")
+		w.wantUncertain((<-hangs).err)
+		if after := g.look(); code != 0 || took > time.Second || after.lease.Active || after.closed != 1 {
+			w.Errorf("code %d after %v, active %t, closed %d", code, took, after.lease.Active, after.closed)
+		}
+	})
+}
+
+func TestALaneThatCrashesAtTheEndDoesNotKeepItsGuestFromBeingPaused(t *testing.T) {
+	inRelay(t, nil, func(w *world) {
+		g := w.acquire("one")
+		hangs := w.script(w.Context(), "one-1", "a for 10h")
+		ended := w.system.End("the client is gone")
+		synctest.Wait()
+		w.crash("one-1")
+		w.wantUncertain((<-hangs).err)
+		if code := <-ended; code != 0 {
+			w.Errorf("code %d", code)
+		}
+		if after := g.look(); after.lease.Active || after.closed != 1 {
+			w.Errorf("active %t, closed %d", after.lease.Active, after.closed)
+		}
+	})
+}
+
 func releasing(o *Options, _ *fakeHost) { o.OnExit = "release" }
 
 func TestReleaseAtTheEndReleasesEveryGuestSideBySide(t *testing.T) { // T39

@@ -26,6 +26,7 @@ type lane struct {
 	queue   *callqueue.Queue
 	calls   map[callqueue.CallID]*call // those without a last word
 	choice  exitpolicy.Choice          // of the settling that closed the queue
+	cutting bool                       // nothing in flight is waited for any more
 }
 
 func newLane(session *sessionParts, name string) *lane {
@@ -57,29 +58,24 @@ func (l *lane) Handle(c *Ctx, msg any) error {
 	case laneDue:
 		l.step(c, callqueue.Ticked{})
 	case doubtRaised:
-		l.submit(c, l.internal(doubtCall, operation{tool: "reconcile", run: func(ctx context.Context, held Held) (guest.Result, error) {
-			return guest.Result{}, held.Reconcile(ctx)
-		}}, l.doubted))
+		l.submit(c, l.internal(doubtCall, operation{tool: "reconcile", run: l.compare}, func(outcome) {}))
 	case settleAsked:
 		l.close(c, m.choice)
 	case cutOff:
-		l.step(c, callqueue.CuttingOff{})
-		if last, ok := l.calls[settleCall]; ok && last.cancel != nil && l.choice == exitpolicy.Release {
-			last.cancel(errCutOff) // no time for evidence any more: the machine is destroyed at once
-		}
+		l.cutOff(c)
 	case Stop:
 		return m.Err()
 	}
 	return nil
 }
 
-// Terminate gives every call that is still open its last word. What had begun is uncertain.
+// Terminate gives every call that is still open its last word. What had begun is uncertain. A settling that was under way gets none: the
+// exit policy goes on without it.
 func (l *lane) Terminate(_ *Ctx, reason error) error {
 	for _, open := range l.calls {
-		if open.cancel != nil {
-			open.cancel(errCutOff)
+		if open.id != settleCall {
+			l.finish(open, l.lastWord(open, reason))
 		}
-		l.finish(open, l.lastWord(open, reason))
 	}
 	return nil
 }
@@ -116,11 +112,13 @@ func (l *lane) internal(id callqueue.CallID, op operation, answer func(outcome))
 	return &call{id: id, guest: l.name, op: op, ctx: context.Background(), answer: answer}
 }
 
-// doubted ends a comparison that a lost beat had asked for.
-func (l *lane) doubted(o outcome) {
-	if o.err != nil {
-		l.session.note(l.name, l.held, eventHeartbeatUncertain, o.err)
+// compare looks at a guest whose renewal got lost, in its turn among the calls.
+func (l *lane) compare(ctx context.Context, held Held) (guest.Result, error) {
+	err := held.Reconcile(ctx)
+	if err != nil && !held.Gone() {
+		l.session.note(l.name, held, eventHeartbeatUncertain, err)
 	}
+	return guest.Result{}, err
 }
 
 func (l *lane) cancel(c *Ctx, m callCancelled) {
@@ -128,10 +126,19 @@ func (l *lane) cancel(c *Ctx, m callCancelled) {
 	if ok && open.cancel != nil && open.op.patience != goesOn {
 		open.cancel(m.cause)
 	}
-	if ok && open.cancel != nil && open.op.patience == awaited {
-		return
+	if ok && open.op.patience == awaited {
+		return // one that still waits comes to its turn all the same: it has something to undo
 	}
 	l.step(c, callqueue.CallCancelled{ID: m.id})
+}
+
+// cutOff ends the patience with what is in flight.
+func (l *lane) cutOff(c *Ctx) {
+	l.cutting = true
+	l.step(c, callqueue.CuttingOff{})
+	if last, ok := l.calls[settleCall]; ok && last.cancel != nil && l.choice == exitpolicy.Release {
+		last.cancel(errCutOff) // no time for evidence any more: the machine is destroyed at once
+	}
 }
 
 func (l *lane) ended(c *Ctx, m workEnded) {
@@ -142,10 +149,15 @@ func (l *lane) ended(c *Ctx, m workEnded) {
 			open.result = open.mayHaveRun(l.held, errBroken)
 		}
 	}
+	l.retire()
+	l.step(c, callqueue.CallDone{ID: m.id})
+}
+
+// retire frees the slot of a guest that is no more.
+func (l *lane) retire() {
 	if l.held.Gone() {
 		l.session.retire(l.name, l.held)
 	}
-	l.step(c, callqueue.CallDone{ID: m.id})
 }
 
 // step tells the queue an event, carries out what it orders and sets the one timer.
@@ -180,10 +192,11 @@ func (l *lane) carryOut(c *Ctx, effect callqueue.Effect) {
 func (l *lane) detach(open *call) {
 	why, cause := callqueue.Cancelled, errCancelled
 	end, over := l.session.roster.ended()
-	if over && l.queue.View().Closed {
+	closed := over && l.queue.View().Closed
+	if closed {
 		why, cause = callqueue.Closed, fmt.Errorf("the session ended (%s): %w", end.trigger, context.Canceled)
 	}
-	if open.op.patience != goesOn {
+	if closed || open.op.patience != goesOn {
 		open.cancel(cause)
 	}
 	if open.withdraw() { // it was still waiting for what an earlier lane left behind
@@ -212,10 +225,12 @@ func (l *lane) start(c *Ctx, next *call) {
 	id := next.id
 	Offload(c, id, func(actor context.Context) (guest.Result, error) {
 		defer cancel(nil)
-		defer context.AfterFunc(actor, func() { cancel(context.Cause(actor)) })()
+		if next.op.patience == cancelled { // other work outlives a lane that crashes
+			defer context.AfterFunc(actor, func() { cancel(context.Cause(actor)) })()
+		}
 		return l.work(ctx, next)
 	}, func(result guest.Result, err error) any {
-		return workEnded{id: id, result: outcome{result: result, err: err}}
+		return workEnded{lane: l, id: id, result: outcome{result: result, err: err}}
 	})
 }
 
@@ -287,6 +302,9 @@ func (l *lane) close(c *Ctx, choice exitpolicy.Choice) {
 	}
 	l.calls[settleCall] = l.internal(settleCall, op, func(o outcome) { l.session.tell(guestSettled{name: l.name, err: o.err}) })
 	l.step(c, callqueue.Closing{Last: settleCall})
+	if l.cutting {
+		l.cutOff(c)
+	}
 }
 
 func (l *lane) pause(ctx context.Context, _ Held) (guest.Result, error) {

@@ -18,6 +18,7 @@ type (
 	}
 	// workEnded is the end of a call's work.
 	workEnded struct {
+		lane   *lane
 		id     callqueue.CallID
 		result outcome
 	}
@@ -33,6 +34,9 @@ type (
 
 // Fail answers a call whose lane had ended before it came.
 func (m callSubmitted) Fail(error) { m.call.answer(m.call.lost(nil)) }
+
+// Fail sees to what the end of the work means when the lane that began it is no more.
+func (m workEnded) Fail(error) { m.lane.retire() }
 
 // Messages to the lease actor of a guest.
 type (
