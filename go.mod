@@ -16,7 +16,6 @@ require (
 	github.com/rs/zerolog v1.35.1
 	github.com/spf13/cobra v1.10.2
 	go.uber.org/goleak v1.3.0
-	golang.org/x/image v0.48.0
 	golang.org/x/sys v0.50.0
 )
 
