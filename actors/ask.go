@@ -25,23 +25,25 @@ func (r Reply[T]) put(a answer[T]) {
 }
 
 // Ask tells a message that carries a Reply and waits for its answer. It ends by the answer, by the end of ctx (with ctx's cause), or by the
-// end of the actor (with a *DownError); an answer given before the actor ended is never lost. It must not be called by a behaviour:
-// two that ask each other would wait for ever.
+// end of the actor (with a *DownError); an answer given before either is never lost. It must not be called by a behaviour: two that ask
+// each other would wait for ever.
 func Ask[T any](ctx context.Context, to Ref, message func(Reply[T]) any) (T, error) {
 	reply := Reply[T]{make(chan answer[T], 1)}
 	to.Tell(message(reply))
-	var none T
+	var why error
 	select {
 	case a := <-reply.answers:
 		return a.value, a.err
 	case <-ctx.Done():
-		return none, context.Cause(ctx)
+		why = context.Cause(ctx)
 	case <-to.Done():
+		why = &DownError{Path: to.Path(), Reason: to.Err()}
 	}
 	select {
 	case a := <-reply.answers:
 		return a.value, a.err
 	default:
-		return none, &DownError{Path: to.Path(), Reason: to.Err()}
+		var none T
+		return none, why
 	}
 }

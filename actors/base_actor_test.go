@@ -164,16 +164,24 @@ func TestAfterAGoexitNothingIsLeftBehind(t *testing.T) {
 		ref.Tell(actorstest.Block{For: time.Second})
 		ref.Tell(actorstest.Goexit{})
 		ref.Tell("never handled")
+		var outcome []error
+		ref.Tell(failing{&outcome})
 		if reason := <-over; !errors.Is(reason, actors.ErrGoexit) {
 			b.Errorf("reason = %v", reason)
 		}
 		synctest.Wait()
-		if got := b.Engine.DeadLetters(); got != 1 {
-			b.Errorf("dead letters = %d, want 1", got)
-		}
-		b.Tell(ref, "later")
 		if got := b.Engine.DeadLetters(); got != 2 {
 			b.Errorf("dead letters = %d, want 2", got)
+		}
+		if len(outcome) != 1 || !errors.Is(outcome[0], actors.ErrGoexit) {
+			b.Errorf("failed with %v, want the end once", outcome)
+		}
+		if actors.Registered(b.Engine, ref) {
+			b.Error("hollywood still has the process on its books")
+		}
+		b.Tell(ref, "later")
+		if got := b.Engine.DeadLetters(); got != 3 {
+			b.Errorf("dead letters = %d, want 3", got)
 		}
 	})
 }

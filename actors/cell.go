@@ -47,7 +47,7 @@ type cell struct {
 	late      bool // up is reported by the behaviour, not by the end of Init
 	reported  bool // up
 	over      bool
-	lost      bool // the goroutine is ending under us: hollywood will never run the process again
+	lost      bool // hollywood will never run the process again
 }
 
 // spawn makes an incarnation and returns before its Init has run. Its context derives from within. Of the spec of a root only the id
@@ -69,6 +69,7 @@ func (e *Engine) spawn(within context.Context, parent *life, spec supervisor.Chi
 
 // receive takes one message. Whatever happens in it, hollywood sees it return, except for a Goexit, which nothing can stop.
 func (c *cell) receive(msg any) {
+	msg = c.life.unhandled.unwrap(msg)
 	returned := false
 	defer func() {
 		if returned {
@@ -87,15 +88,16 @@ func (c *cell) receive(msg any) {
 	returned = true
 }
 
-// abandonMailbox counts what nobody will ever take out.
+// abandonMailbox fails and counts what nobody will ever take out.
 func (c *cell) abandonMailbox() {
 	c.life.box.forget()
 	c.life.engine.deadLetters.Add(uint64(max(c.life.pending.Swap(0), 0)))
+	c.life.unhandled.failAll(&DownError{Path: c.life.path, Reason: c.life.reasonIfEnded()})
 }
 
 func (c *cell) take(msg any) {
-	if _, outside := msg.(stopped); outside {
-		c.end(ErrKilled, nil)
+	if _, gone := msg.(stopped); gone {
+		c.unregistered()
 		return
 	}
 	c.life.pending.Add(-1)
@@ -108,6 +110,16 @@ func (c *cell) take(msg any) {
 		return
 	}
 	c.dispatch(msg)
+}
+
+// unregistered comes last, after the cell's own pill. Without one, somebody else has stopped the process.
+func (c *cell) unregistered() {
+	if c.over {
+		return
+	}
+	c.lost = true
+	c.end(ErrKilled, nil)
+	c.abandonMailbox()
 }
 
 func (c *cell) dispatch(msg any) {

@@ -88,6 +88,7 @@ type life struct {
 	made        time.Time
 	pending     atomic.Int64 // messages told and not taken
 	state       atomic.Int32
+	unhandled   unhandled
 
 	mu       sync.RWMutex // read: while telling; write: everything below
 	closed   bool
@@ -107,7 +108,7 @@ func (l *life) tell(msg any) {
 	}
 	defer l.mu.RUnlock()
 	l.pending.Add(1)
-	l.box.push(msg)
+	l.box.push(l.unhandled.wrap(msg))
 }
 
 // deadLetter ends a message that is never handled.
