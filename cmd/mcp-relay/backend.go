@@ -17,13 +17,10 @@ import (
 
 // newBackend is where machines come from: the configured service, or one of our own that is started when it is first needed.
 func newBackend(cfg config.Config, log zerolog.Logger) (machine.API, error) {
-	if cfg.Backend == config.BackendService || (cfg.Backend == config.BackendAuto && cfg.URLSet) {
-		return machine.New(machine.Options{URL: cfg.URL})
+	if cfg.Backend == config.BackendEmbedded && runtime.GOOS != "linux" {
+		return nil, errors.New("MCP_RELAY_BACKEND=embedded needs Linux; start machine-service and leave MCP_RELAY_BACKEND unset")
 	}
-	if runtime.GOOS != "linux" {
-		if cfg.Backend == config.BackendEmbedded {
-			return nil, errors.New("MCP_RELAY_BACKEND=embedded needs Linux; start machine-service and leave MCP_RELAY_BACKEND unset")
-		}
+	if !ownMachines(cfg) {
 		return machine.New(machine.Options{URL: cfg.URL})
 	}
 	self, err := os.Executable()
@@ -45,6 +42,17 @@ func newBackend(cfg config.Config, log zerolog.Logger) (machine.API, error) {
 			return machine.New(machine.Options{URL: at.URL})
 		},
 	}, nil
+}
+
+// ownMachines says whether a service of our own may be started: on Linux, unless another one was named.
+func ownMachines(cfg config.Config) bool {
+	switch cfg.Backend {
+	case config.BackendService:
+		return false
+	case config.BackendEmbedded:
+		return runtime.GOOS == "linux"
+	}
+	return runtime.GOOS == "linux" && !cfg.URLSet
 }
 
 // backgroundOptions say where a service of our own is found.

@@ -7,12 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/seed-1e4c9d81/mcp-relay/cmd/internal/cli"
 	"github.com/seed-1e4c9d81/mcp-relay/cmd/internal/config"
-	"github.com/seed-1e4c9d81/mcp-relay/machine"
 	"github.com/seed-1e4c9d81/mcp-relay/machine/service/driver"
 	"github.com/seed-1e4c9d81/mcp-relay/machine/service/driver/namespace"
 	"github.com/spf13/cobra"
@@ -123,20 +121,15 @@ func (r *doctorReport) stateDirectory(cfg config.Config) {
 
 // service looks whether one answers where it is expected; it says whether machines come only from there.
 func (r *doctorReport) service(ctx context.Context, cfg config.Config) (only bool) {
-	only = cfg.URLSet || cfg.Backend == config.BackendService || runtime.GOOS != "linux"
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	client, err := machine.New(machine.Options{URL: cfg.URL})
-	if err == nil {
-		_, err = client.Health(ctx)
-	}
+	only = !ownMachines(cfg)
+	url, err := serviceURL(ctx, cfg)
 	switch {
 	case err == nil:
-		r.add("machine service", true, only, "answers at "+cfg.URL)
+		r.add("machine service", true, only, "answers at "+url)
 	case only:
 		r.add("machine service", false, true, err.Error())
 	default:
-		r.add("machine service", true, false, "none at "+cfg.URL+"; one will be started in the background when machines are needed")
+		r.add("machine service", true, false, "none runs; one is started in the background when machines are needed")
 	}
 	return only
 }

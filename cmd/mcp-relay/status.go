@@ -97,10 +97,9 @@ func gatherStatus(ctx context.Context, cfg config.Config) (statusReport, error) 
 func serviceURL(ctx context.Context, cfg config.Config) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	if !cfg.URLSet && cfg.Backend != config.BackendService {
-		if at, err := background.Find(ctx, backgroundOptions(cfg)); err == nil {
-			return at.URL, nil
-		}
+	if ownMachines(cfg) {
+		at, err := background.Find(ctx, backgroundOptions(cfg))
+		return at.URL, err
 	}
 	client, err := machine.New(machine.Options{URL: cfg.URL})
 	if err != nil {
