@@ -64,6 +64,7 @@ var mutants = []mutant{
 	{"a child is not asked to stop", superviseFile, "r.s.living[id].Tell(Stop{reason})", "_ = reason", "TestSupervisedTree"},
 	{"a child that was asked for is answered before it is up", childrenFile, "child.Phase == restart.Up:", "child.Phase >= restart.Starting && len(s.initial) > 99:", "TestSupervisedTree"},
 	{"a Goexit is not noticed", cellFile, "		c.end(reason, msg)\n	}()", "		if !c.lost {\n			c.end(reason, msg)\n		}\n	}()", "TestSupervisedTree"},
+	{"questions behind a Goexit are forgotten", cellFile, "	c.life.unhandled.failAll(", "	_ = append([]error{}, ", "actors/TestAfterAGoexitNothingIsLeftBehind"},
 	{"a panic is a normal end", cellFile, "			err = &PanicError{v, debug.Stack()}", "			err = errors.Join(ErrNormal, &PanicError{v, debug.Stack()})", "TestSupervisedTree"},
 	{"A2: an ask does not watch its target", askFile, "case <-to.Done():\n", "case <-make(chan int):\n", "actors/TestAskEndsWithItsTarget"},
 	{"A1: an answer that nobody waits for blocks", askFile, "	default:\n	}\n}", "	}\n}", "actors/TestOnlyTheFirstAnswerCounts"},
