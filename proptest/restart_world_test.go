@@ -180,6 +180,8 @@ func (w *world) kills(fx restart.KillChild) string {
 		if k.spec.Shutdown == restart.Infinity || !w.now.Equal(k.since.Add(k.spec.Shutdown)) {
 			return fmt.Sprintf("I8: %s killed %v after its stop", fx.ID, w.now.Sub(k.since))
 		}
+	case !k.up && w.now.Equal(k.since.Add(k.spec.Start)):
+		reason = restart.ErrStartTimeout // also while others are being stopped
 	case k.spec.Shutdown == restart.BrutalKill && (w.stopped || k.off || k.due):
 		if v := w.stops(fx.ID, fx.Incarnation); v != "" {
 			return v
@@ -187,10 +189,7 @@ func (w *world) kills(fx restart.KillChild) string {
 	case k.up:
 		return "killed a healthy child: " + fx.ID
 	default:
-		reason = restart.ErrStartTimeout
-		if !w.now.Equal(k.since.Add(k.spec.Start)) {
-			return fmt.Sprintf("%s killed %v after its start", fx.ID, w.now.Sub(k.since))
-		}
+		return fmt.Sprintf("%s killed %v after its start", fx.ID, w.now.Sub(k.since))
 	}
 	w.ended(k, reason)
 	return ""
