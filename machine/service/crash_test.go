@@ -276,12 +276,3 @@ func copyForOthers(t *testing.T) string {
 	}
 	return path
 }
-
-// skip leaves a test out, unless the environment says that nothing may be left out.
-func skip(t *testing.T, why string) {
-	t.Helper()
-	if os.Getenv("MCP_RELAY_TEST_NO_SKIP") == "1" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
-}
