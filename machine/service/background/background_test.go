@@ -145,7 +145,8 @@ func TestManyAtOnceStartOne(t *testing.T) {
 		if f.Started {
 			started++
 		}
-		if f.PID != found[0].PID || f.URL != found[0].URL || f.PID == 0 {
+		// One that found it by its port, before it had published itself, cannot know its pid.
+		if f.URL != found[0].URL || (f.PID == 0 && f.Started) {
 			t.Errorf("different services: %+v and %+v", f, found[0])
 		}
 	}
