@@ -40,7 +40,7 @@ func serveStdio(ctx context.Context, s cli.Streams) error {
 	trigger := waitForEnd(ctx, served, relay.failed)
 	log.Info().Str("event", "session-ending").Str("trigger", trigger).Msg("the session ends")
 	code := <-relay.end(trigger)
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), min(drainTime, cfg.Grace))
 	defer cancel()
 	if err := gate.Drain(drain); err != nil {
 		gate.CancelAll()
