@@ -158,7 +158,7 @@ func printMachines(w io.Writer, found []driver.Listed) error {
 func newLog(w io.Writer) zerolog.Logger {
 	zerolog.TimeFieldFormat = "2006-01-02T15:04:05.000Z07:00"
 	zerolog.TimestampFunc = func() time.Time { return time.Now().UTC() }
-	return zerolog.New(deadTolerant{w}).With().Timestamp().Logger()
+	return zerolog.New(deadTolerant{w}).Level(zerolog.InfoLevel).With().Timestamp().Logger()
 }
 
 type deadTolerant struct{ w io.Writer }

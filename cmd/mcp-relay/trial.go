@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/seed-1e4c9d81/mcp-relay/cmd/internal/cli"
@@ -146,11 +148,20 @@ func (t *trial) conclude(failure error) {
 All done in %.1f s. The evidence is in
   %s
 Look at it:
-  mcp-relay verify %s
+  %s verify %s
   steps and outputs  host/receiver-receipts/*.json, state/journal/events.jsonl
   screenshots        state/snapshots/*/*.png
   extracted output   extractions/report/
-`, float64(t.report.Ms)/1000, t.report.Package, t.report.Package)
+`, float64(t.report.Ms)/1000, t.report.Package, programName(), t.report.Package)
+}
+
+// programName is how whoever started this program can start it again.
+func programName() string {
+	self, err := os.Executable()
+	if err == nil && strings.Contains(self, string(filepath.Separator)+"go-build") {
+		return "go run ./cmd/mcp-relay"
+	}
+	return "mcp-relay"
 }
 
 // call calls a tool and decodes the JSON of its answer into v.

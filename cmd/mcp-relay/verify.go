@@ -18,7 +18,12 @@ what was journaled at the time of capture, and names every file that was changed
 It reads only; it needs no network and no machine.
 
 Exit codes: 0 it verifies, 3 it does not (every problem is named), 1 it cannot be read, 2 usage.`,
-		Args: cli.ExactArgs(1, "one package folder"),
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 && args[0] == "" {
+				args = nil
+			}
+			return cli.ExactArgs(1, "one package folder")(c, args)
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			report, err := evidence.Verify(c.Context(), args[0])
 			if err != nil {
