@@ -57,7 +57,7 @@ type patience int
 
 const (
 	cancelled patience = iota // answered at once, and cancelled
-	goesOn                    // answered at once, and brought to its end all the same
+	goesOn                    // answered at once, told, and brought to its end all the same
 	awaited                   // told, and answered only at its end
 )
 

@@ -46,6 +46,9 @@ type fakeGuest struct {
 	faults    map[string]error // by operation
 	gone      bool
 	closed    int
+	evidence  time.Duration // how long a release works on the evidence
+	deaf      bool          // a release works on it until the guest is free, whatever its context says; the next one does not
+	kept      bool          // a release had the time for the evidence
 }
 
 type fakeBeat struct {
@@ -233,12 +236,37 @@ func (g *fakeGuest) Extract(context.Context, guest.ExtractInput) (guest.Result, 
 	return g.operate("extract", func() (guest.Result, error) { return guest.Result{}, nil })
 }
 
-func (g *fakeGuest) Finish(context.Context) (guest.Result, error) { return g.leave("finish") }
+func (g *fakeGuest) Finish(context.Context) (guest.Result, error) {
+	return g.leave("finish", func() {})
+}
 
-func (g *fakeGuest) Release(context.Context) (guest.Result, error) { return g.leave("release") }
+// Release destroys at once when its context has ended, and as soon as it ends.
+func (g *fakeGuest) Release(ctx context.Context) (guest.Result, error) {
+	return g.leave("release", func() { g.keep(ctx) })
+}
 
-func (g *fakeGuest) leave(how string) (guest.Result, error) {
+// keep works on the evidence.
+func (g *fakeGuest) keep(ctx context.Context) {
+	g.mu.Lock()
+	evidence, deaf := g.evidence, g.deaf
+	g.deaf = false
+	g.mu.Unlock()
+	if deaf {
+		<-g.free
+	}
+	if pass(ctx, evidence) == nil {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.kept = true
+	}
+}
+
+func (g *fakeGuest) leave(how string, before func()) (guest.Result, error) {
 	return g.operate(how, func() (guest.Result, error) {
+		before()
+		if g.Gone() { // another release was faster
+			return guest.Result{}, guest.Refuse("guest %q is gone", g.name)
+		}
 		time.Sleep(time.Second)
 		g.end()
 		return guest.Result{Value: &guest.FinishResult{Guest: g.name, Released: true}}, nil
@@ -312,6 +340,13 @@ func (g *fakeGuest) fail(operation string, err error) {
 	g.faults[operation] = err
 }
 
+// burden has every release work on the evidence for so long, and the next one, if deaf, until the guest is free.
+func (g *fakeGuest) burden(evidence time.Duration, deaf bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.evidence, g.deaf = evidence, deaf
+}
+
 // loseBeats has every renewal fail; nil ends it.
 func (g *fakeGuest) loseBeats(err error) {
 	g.mu.Lock()
@@ -331,14 +366,14 @@ type seen struct {
 	trace, reasons []string
 	beats          []fakeBeat
 	lease          guest.LeaseView
-	gone           bool
+	gone, kept     bool
 	closed         int
 }
 
 func (g *fakeGuest) look() seen {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return seen{slices.Clone(g.trace), slices.Clone(g.reasons), slices.Clone(g.beats), g.lease, g.gone, g.closed}
+	return seen{slices.Clone(g.trace), slices.Clone(g.reasons), slices.Clone(g.beats), g.lease, g.gone, g.kept, g.closed}
 }
 
 // began lists the operations that began, in their order, without comparisons.

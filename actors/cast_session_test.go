@@ -322,6 +322,84 @@ func TestAHungOperationDoesNotKeepItsGuestFromBeingReleased(t *testing.T) { // T
 	})
 }
 
+func TestARunThatOutlivesTheGraceIsCancelledAndItsGuestDestroyedAtOnce(t *testing.T) {
+	for _, grace := range []time.Duration{0, time.Minute} {
+		t.Run(grace.String(), func(t *testing.T) {
+			inRelay(t, func(o *Options, h *fakeHost) { releasing(o, h); o.Grace = grace }, func(w *world) {
+				g := w.acquire("one")
+				g.burden(10*time.Hour, false)
+				running := w.script(w.Context(), "one-1", "a for 10h")
+				code, took := w.end("the client is gone")
+				w.wantUncertain((<-running).err)
+				if after := g.look(); code != 0 || !after.gone || after.kept || took != grace+time.Second {
+					w.Errorf("code %d, gone %t, kept %t after %v", code, after.gone, after.kept, took)
+				}
+				w.wantBegan(g, "acquire", "a", "release")
+			})
+		})
+	}
+}
+
+func TestARunThatEndsWithinTheGraceIsCompletedAndItsEvidenceKept(t *testing.T) {
+	inRelay(t, releasing, func(w *world) {
+		g := w.acquire("one")
+		g.burden(10*time.Second, false)
+		running := w.script(w.Context(), "one-1", "a for 30s")
+		code, took := w.end("the client is gone")
+		if a := <-running; a.err != nil || a.took != 30*time.Second {
+			w.Errorf("the run: %v after %v", a.err, a.took)
+		}
+		if after := g.look(); code != 0 || !after.gone || !after.kept || took != 41*time.Second {
+			w.Errorf("code %d, gone %t, kept %t after %v", code, after.gone, after.kept, took)
+		}
+	})
+}
+
+func TestAReleaseThatHangsInItsTurnDoesNotKeepItsGuestFromBeingDestroyed(t *testing.T) {
+	inRelay(t, releasing, func(w *world) {
+		g := w.acquire("one")
+		g.burden(0, true)
+		code, took := w.end("the client is gone")
+		if after := g.look(); code != 0 || !after.gone || took < time.Minute || took > time.Minute+6*time.Second+stopTime {
+			w.Errorf("code %d, gone %t after %v", code, after.gone, took)
+		}
+		w.wantBegan(g, "acquire", "release", "release")
+		g.forgive() // the one attempt is made beside what hangs
+	})
+}
+
+func TestAReleaseThatNeverGotItsTurnIsNoFailure(t *testing.T) {
+	inRelay(t, releasing, func(w *world) {
+		g := w.acquire("one")
+		hangs := w.script(w.Context(), "one-1", "a stubborn")
+		w.crash("one-1") // the work stays, and has the guest
+		w.wantUncertain((<-hangs).err)
+		code, took := w.end("the client is gone")
+		if after := g.look(); code != 0 || !after.gone || took > time.Minute+6*time.Second+stopTime {
+			w.Errorf("code %d, gone %t after %v", code, after.gone, took)
+		}
+		g.forgive() // the one attempt is made beside what hangs
+	})
+}
+
+func TestACancelledReleaseIsBroughtToItsEndWithoutFurtherEvidence(t *testing.T) {
+	inRelay(t, nil, func(w *world) {
+		g := w.acquire("one")
+		g.burden(10*time.Hour, false)
+		ctx, cancel := context.WithCancel(w.Context())
+		release := w.call(func() (guest.Result, error) { return w.relay.Release(ctx, guest.NamedInput{Guest: "one-1"}) })
+		cancel()
+		if a := <-release; a.err == nil || a.took != 0 {
+			w.Errorf("a cancelled release: %v after %v", a.err, a.took)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if after := g.look(); !after.gone || after.kept {
+			w.Errorf("gone %t, kept %t", after.gone, after.kept)
+		}
+	})
+}
+
 func TestASessionThatCannotBeStartedSaysWhy(t *testing.T) {
 	for _, row := range []struct {
 		name   string

@@ -123,7 +123,7 @@ func (l *lane) compare(ctx context.Context, held Held) (guest.Result, error) {
 
 func (l *lane) cancel(c *Ctx, m callCancelled) {
 	open, ok := l.calls[m.id]
-	if ok && open.cancel != nil && open.op.patience != goesOn {
+	if ok && open.cancel != nil {
 		open.cancel(m.cause)
 	}
 	if ok && open.op.patience == awaited {
@@ -136,8 +136,16 @@ func (l *lane) cancel(c *Ctx, m callCancelled) {
 func (l *lane) cutOff(c *Ctx) {
 	l.cutting = true
 	l.step(c, callqueue.CuttingOff{})
-	if last, ok := l.calls[settleCall]; ok && last.cancel != nil && l.choice == exitpolicy.Release {
-		last.cancel(errCutOff) // no time for evidence any more: the machine is destroyed at once
+	if last, ok := l.calls[settleCall]; ok {
+		l.hurry(last)
+	}
+}
+
+// hurry takes from a release at the session's end the time for evidence once nothing is waited for any more, whether it has begun or
+// begins only now: the machine is destroyed at once.
+func (l *lane) hurry(last *call) {
+	if l.cutting && last.id == settleCall && last.cancel != nil && l.choice == exitpolicy.Release {
+		last.cancel(errCutOff)
 	}
 }
 
@@ -192,13 +200,10 @@ func (l *lane) carryOut(c *Ctx, effect callqueue.Effect) {
 func (l *lane) detach(open *call) {
 	why, cause := callqueue.Cancelled, errCancelled
 	end, over := l.session.roster.ended()
-	closed := over && l.queue.View().Closed
-	if closed {
+	if over && l.queue.View().Closed {
 		why, cause = callqueue.Closed, fmt.Errorf("the session ended (%s): %w", end.trigger, context.Canceled)
 	}
-	if closed || open.op.patience != goesOn {
-		open.cancel(cause)
-	}
+	open.cancel(cause)
 	if open.withdraw() { // it was still waiting for what an earlier lane left behind
 		l.finish(open, open.neverBegan(why, end.trigger))
 		return
@@ -222,6 +227,7 @@ func (l *lane) start(c *Ctx, next *call) {
 	if next.ctx.Err() != nil {
 		cancel(context.Cause(next.ctx))
 	}
+	l.hurry(next)
 	id := next.id
 	Offload(c, id, func(actor context.Context) (guest.Result, error) {
 		defer cancel(nil)
@@ -300,7 +306,13 @@ func (l *lane) close(c *Ctx, choice exitpolicy.Choice) {
 	if choice == exitpolicy.Release {
 		op = operation{tool: "release", run: l.release}
 	}
-	l.calls[settleCall] = l.internal(settleCall, op, func(o outcome) { l.session.tell(guestSettled{name: l.name, err: o.err}) })
+	last := l.internal(settleCall, op, nil)
+	last.answer = func(o outcome) {
+		if last.fate.Load() == begun { // else earlier work still has the guest, and the exit policy goes on without this one
+			l.session.tell(guestSettled{name: l.name, err: o.err})
+		}
+	}
+	l.calls[settleCall] = last
 	l.step(c, callqueue.Closing{Last: settleCall})
 	if l.cutting {
 		l.cutOff(c)

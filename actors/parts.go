@@ -188,16 +188,11 @@ func (p *sessionParts) release(ctx context.Context, name string, held Held) erro
 	return err
 }
 
-// errStillReleasing says that a second release would be made beside the first.
-var errStillReleasing = errors.New("its release is still under way")
-
-// settleDirectly makes one attempt to pause or release a guest beside whatever hangs in its turn.
+// settleDirectly makes one attempt to pause or release a guest beside whatever hangs in its turn, be that a release: it may hang with
+// the evidence, and destroying a machine twice is destroying it once.
 func (p *sessionParts) settleDirectly(ctx context.Context, e entry, choice exitpolicy.Choice) error {
 	if choice == exitpolicy.Pause {
 		return p.pause(ctx, e.name)
-	}
-	if e.releasing {
-		return errStillReleasing
 	}
 	over, cancel := context.WithCancelCause(ctx)
 	cancel(errCutOff) // no time for evidence: the machine is destroyed at once

@@ -342,7 +342,7 @@ func (s *session) settleDirectly(c *Ctx, name string, choice exitpolicy.Choice) 
 	Offload(c, directly{name}, func(ctx context.Context) (nothing, error) {
 		return nothing{}, s.sessionParts.settleDirectly(ctx, e, choice)
 	}, func(_ nothing, err error) any {
-		if errors.Is(err, errStillReleasing) {
+		if err != nil && e.releasing { // the release in the guest's turn is still under way: the last word is its own
 			return nothing{}
 		}
 		return guestSettled{name: name, err: err}
