@@ -368,6 +368,23 @@ func TestAReleaseThatHangsInItsTurnDoesNotKeepItsGuestFromBeingDestroyed(t *test
 	})
 }
 
+func TestASlowReleaseIsWaitedForWhenTheAttemptBesideItFails(t *testing.T) {
+	inRelay(t, releasing, func(w *world) {
+		g := w.acquire("one")
+		g.burden(0, true)
+		ended := w.system.End("the client is gone")
+		synctest.Wait()
+		g.fail("release", errors.New("another release is under way"))
+		time.Sleep(time.Minute + 10*time.Second)
+		w.wantBegan(g, "acquire", "release", "release")
+		close(g.free)
+		if code := <-ended; code != 0 || !g.look().gone {
+			w.Errorf("code %d, gone %t", code, g.look().gone)
+		}
+		g.forgive() // the one attempt is made beside what hangs
+	})
+}
+
 func TestAReleaseThatNeverGotItsTurnIsNoFailure(t *testing.T) {
 	inRelay(t, releasing, func(w *world) {
 		g := w.acquire("one")
