@@ -21,6 +21,7 @@ const (
 	VerbRemove    = "remove"     // root file -> {}: a missing file is fine
 	VerbInvoke    = "invoke"     // root request -> Ack: runs the receiver
 	VerbWindow    = "window"     // text -> {}: a plain window with the text, until the display goes; for a first look at a guest
+	VerbIdle      = "idle"       // root waitMs -> Idle: waits so long at most until no run is in progress, and changes nothing
 	VerbImageFact = "image-fact" // root file maxBytes -> ImageFact
 )
 
@@ -76,6 +77,12 @@ type ImageFact struct {
 	Fact
 	Identity string `json:"identity"`
 	MimeType string `json:"mimeType"`
+}
+
+// Idle says whether a run is in progress in the guest, and which, where that can be told.
+type Idle struct {
+	Busy        bool   `json:"busy"`
+	ExecutionID string `json:"executionId,omitempty"`
 }
 
 // Ack is all that invoke says: the receipt file carries the rest.

@@ -34,6 +34,12 @@ type owner struct {
 // errBusy means that another receiver holds the lock.
 var errBusy = errors.New("another run is in progress in this guest")
 
+// Files in lockDir.
+const (
+	lockName  = "lock"
+	ownerName = "owner.json"
+)
+
 // lock is the right to change the guest's recording. The kernel drops it with the process; what the process left undone is
 // told by the owner record.
 type lock struct {
@@ -45,14 +51,14 @@ type lock struct {
 // acquire takes the lock without waiting: errBusy when another receiver has it. It returns the owner record of the one
 // before, zero when there was none.
 func acquire(dir string) (*lock, owner, error) {
-	file, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
+	file, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, owner{}, fmt.Errorf("cannot open the lock: %w", err)
 	}
 	if err := flock(file); err != nil {
 		return nil, owner{}, errors.Join(err, file.Close())
 	}
-	l := &lock{file: file, path: filepath.Join(dir, "owner.json")}
+	l := &lock{file: file, path: filepath.Join(dir, ownerName)}
 	before, err := l.read()
 	if err != nil {
 		return nil, owner{}, errors.Join(err, file.Close())

@@ -46,7 +46,7 @@ func Main(args []string, stdout io.Writer) int {
 var arity = map[string]int{
 	protocol.VerbHello: 0, protocol.VerbPrepare: 2, protocol.VerbMkdir: 2, protocol.VerbSize: 2, protocol.VerbScan: 3,
 	protocol.VerbFact: 2, protocol.VerbArchive: 4, protocol.VerbRemove: 2, protocol.VerbInvoke: 2,
-	protocol.VerbImageFact: 3, protocol.VerbWindow: 1, verbReceive: 1,
+	protocol.VerbImageFact: 3, protocol.VerbWindow: 1, protocol.VerbIdle: 2, verbReceive: 1,
 }
 
 func perform(args []string) (any, error) {
@@ -89,6 +89,8 @@ func perform(args []string) (any, error) {
 		return imageFact(args[0], args[1], args[2])
 	case protocol.VerbWindow:
 		return nothing{}, x11.Window(displayName(), args[0])
+	case protocol.VerbIdle:
+		return idle(args[0], args[1])
 	case verbReceive:
 		return invoke(filepath.Dir(filepath.Dir(args[0])), args[0])
 	}
