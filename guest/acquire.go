@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/seed-1e4c9d81/mcp-relay/machine"
@@ -66,7 +64,7 @@ func (g *Guest) Acquire(ctx context.Context) (Result, error) {
 		r.StartedAt = isoTime(g.now()) // the lease clock runs from before the sending
 	})
 	if err != nil {
-		return Result{}, errors.Join(fmt.Errorf("cannot record the acquisition, nothing was sent: %w", err), g.forget())
+		return Result{}, NoEffect(errors.Join(fmt.Errorf("cannot record the acquisition, nothing was sent and no machine was allocated: %w", err), g.forget()))
 	}
 	lease, err := g.s.opt.API.Acquire(ctx, g.acquireRequest())
 	if err != nil && (machine.Refused(err) || neverSent(err)) {
@@ -155,10 +153,4 @@ func acquireFacts(r Record) map[string]any {
 		facts["vnc"] = *r.VNC
 	}
 	return facts
-}
-
-// neverSent says that the request cannot have reached the service: it was not sent, or no connection was made.
-func neverSent(err error) bool {
-	var op *net.OpError
-	return errors.Is(err, machine.ErrNotSent) || errors.As(err, &op) && op.Op == "dial" && errors.Is(err, syscall.ECONNREFUSED)
 }

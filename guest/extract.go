@@ -52,7 +52,7 @@ func (g *Guest) extract(ctx context.Context, names []string) ([]Extraction, erro
 	for _, d := range wanted {
 		one, err := g.extractOne(ctx, d)
 		if err != nil {
-			return nil, fmt.Errorf("cannot extract %q, the machine is kept: %w", d.Name, err)
+			return nil, Repeatable(fmt.Errorf("cannot extract %q, the machine is kept: %w", d.Name, err)) // even a refusal: others may be out already
 		}
 		list = append(list, one)
 	}

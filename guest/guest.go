@@ -86,9 +86,13 @@ func (g *Guest) forget() error {
 }
 
 // fail is how an operation on a guest that is still held ends in an error: the cause is remembered in the record and as an
-// event, and the caller sees the status with it. A refusal is no failure of the guest and leaves the record alone.
+// event, and the caller sees the status with it and what is known of the effect. A refusal is no failure of the guest and leaves the record alone.
 func (g *Guest) fail(operation string, cause error) error {
 	var refused *RefusedError
+	var known *EffectError
+	if !errors.As(cause, &refused) && !errors.As(cause, &known) {
+		cause = withEffect(effectOfOperation(operation), cause)
+	}
 	if !errors.As(cause, &refused) && !g.Gone() {
 		text := cause.Error()
 		_ = g.update(func(r *Record) { r.LastError = text }) // the operation's own cause matters more than a full disk

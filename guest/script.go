@@ -236,17 +236,9 @@ func (g *Guest) invokeArgv(r run) []string {
 	return append([]string{"/bin/sh", "-c", withPath, "sh", path.Dir(rec.Node)}, argv...)
 }
 
-// commandNotStarted says that the service itself proves that the command never began.
+// commandNotStarted says that the command is proved to have never begun.
 func commandNotStarted(err error) bool {
-	var answer *machine.Error
-	if errors.As(err, &answer) && machine.Refused(err) {
-		switch answer.Code {
-		case machine.CodeNotRunning, machine.CodeUnknownMachine, machine.CodeInvalidRequest, machine.CodeReleasing:
-			return true
-		}
-		return false
-	}
-	return neverSent(err)
+	return notBegun(err) || neverSent(err)
 }
 
 func refusedByHost(format string, args ...any) protocol.Outcome {

@@ -87,7 +87,7 @@ func (s *Session) NextName(task string) (string, error) {
 	}
 	entries, err := os.ReadDir(filepath.Join(s.dir, "guests"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("cannot list the guests of this session: %w", err)
+		return "", NoEffect(fmt.Errorf("cannot list the guests of this session: %w", err))
 	}
 	used := make(map[int]bool)
 	for _, entry := range entries {
@@ -106,8 +106,13 @@ func (s *Session) NextName(task string) (string, error) {
 
 // Create checks the input against the service, claims the name and makes the guest durable, with its owner lock held and no
 // machine. Nothing that allocates has been sent; Acquire does that. A refusal leaves nothing behind; a name taken
-// meanwhile is fs.ErrExist.
+// meanwhile is fs.ErrExist. No error of it has an effect.
 func (s *Session) Create(ctx context.Context, name string, in AcquireInput) (*Guest, error) {
+	g, err := s.create(ctx, name, in)
+	return g, NoEffect(err)
+}
+
+func (s *Session) create(ctx context.Context, name string, in AcquireInput) (*Guest, error) {
 	record, err := s.newRecord(name, in)
 	if err != nil {
 		return nil, err
@@ -198,8 +203,13 @@ func checkDeclarations(list []Declaration) error {
 }
 
 // Open takes the owner lock of a guest and reads its record; the machine-service is not asked. *HeldElsewhereError when
-// another process owns it, *UnknownGuestError when there is none.
+// another process owns it, *UnknownGuestError when there is none. No error of it has an effect.
 func (s *Session) Open(_ context.Context, name string) (*Guest, error) {
+	g, err := s.open(name)
+	return g, NoEffect(err)
+}
+
+func (s *Session) open(name string) (*Guest, error) {
 	dir := s.guestDir(name)
 	if !guestName.MatchString(name) || !hasRecord(dir) {
 		return nil, &UnknownGuestError{Name: name, Held: s.heldNames()}

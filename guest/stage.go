@@ -81,7 +81,8 @@ func (g *Guest) stage(ctx context.Context, in StageInput) (StageResult, error) {
 	if err != nil {
 		return StageResult{}, err
 	}
-	return g.stageAll(ctx, files, items, target)
+	result, err := g.stageAll(ctx, files, items, target)
+	return result, Repeatable(err) // even a refusal: a file that changed meanwhile was refused after others had been pushed
 }
 
 // correct takes corrected paths on a staged guest. Nothing is sent; the recording goes on.
