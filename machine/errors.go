@@ -63,7 +63,20 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("machine-service refused %s: %s (HTTP %d)", e.Op, e.Message, e.Status)
+	verb := "refused"
+	if e.Status >= 500 || e.begun() {
+		verb = "failed at"
+	}
+	return fmt.Sprintf("machine-service %s %s: %s (HTTP %d)", verb, e.Op, e.Message, e.Status)
+}
+
+// begun says that the service had begun the operation before it failed.
+func (e *Error) begun() bool {
+	switch e.Code {
+	case CodeExecTimeout, CodePreempted, CodeTransferFailed, CodeMachineGone, CodeBootFailed, CodeTeardownIncomplete:
+		return true
+	}
+	return false
 }
 
 // Is makes errors.Is find the facts behind the code.
