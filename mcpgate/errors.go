@@ -15,13 +15,19 @@ import (
 // errBroken stands for a panic in the work of a call.
 var errBroken = errors.New("the relay failed inside while it worked on this call")
 
-// What a text says about the effect of a call and about the next move.
+// What a text says about the effect of a call and about the next move. A text has one of these, or the words of a code.
 const (
 	nothingDone = "Nothing was done."
+	notBegun    = nothingDone + " The same call may be sent again once the cause is removed."
+	notReached  = nothingDone + " The machine-service was not reached; the same call may be sent again when it answers, and relay_probe tells."
 	changesNone = "This tool changes nothing, so the call may be sent again."
-	mayHaveRun  = "It may have had an effect. Look at relay_status and at the guest before you go on, and do not send the same call again."
-	stillGoing  = "What it had begun may have run or may still be running. Look at relay_status and at the guest before you go on, and do not " +
-		"send the same call again."
+	mayBeSent   = "Part of it may have been done, which does no harm. The same call may be sent again once the cause is removed."
+	mayHaveRun  = "It may have had an effect. Look at relay_status and at the guest before you go on, and " + notAgain
+	stillGoing  = "What it had begun may have run or may still be running. Look at relay_status and at the guest before you go on, and " + notAgain
+	notAgain    = "do not send the same call again."
+	lostMachine = "The machine is not there any more, and what ran in it is lost with it. Look at relay_status, end the guest with relay_release, and " +
+		"acquire a new guest for further work."
+	mayStillLive = "The machine may still exist. Send the call again; if it goes on failing, tell the user."
 )
 
 // errorText is what a model reads about an error of a call: what happened, whether it may have run, what to do next and whether to
@@ -47,60 +53,58 @@ func neverBegan(cause error) string {
 		" It may be sent again."
 }
 
-// advice tells the effect and the next move by the kind of error.
+// advice tells the effect and the next move. What is known of the effect is in the error's type; this only words it.
 func advice(err error, t tool) string {
 	var (
-		refused *guest.RefusedError
 		unknown *guest.UnknownGuestError
 		held    *guest.HeldElsewhereError
+		refused *guest.RefusedError
 		service *machine.Error
 	)
+	effect := guest.EffectOf(err)
 	switch {
-	case errors.As(err, &refused):
-		return nothingDone
-	case errors.As(err, &unknown):
+	case effect == guest.EffectNone && errors.As(err, &unknown):
 		return nothingDone + " Name a guest that is held, or acquire a new one with relay_acquire."
-	case errors.As(err, &held):
+	case effect == guest.EffectNone && errors.As(err, &held):
 		return nothingDone + " Sending the call again does not help while that process owns the guest."
-	case errors.As(err, &service):
-		return serviceAdvice(service, t)
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return "The machine-service was not reached, so nothing was begun there. The call may be sent again when it answers; relay_probe tells."
+	case errors.As(err, &service) && codeAdvice[service.Code] != "":
+		return codeAdvice[service.Code]
+	case effect == guest.EffectNone && errors.As(err, &refused):
+		return nothingDone
+	case effect == guest.EffectNone && (errors.Is(err, machine.ErrNotSent) || errors.Is(err, syscall.ECONNREFUSED)):
+		return notReached
+	case effect == guest.EffectNone:
+		return notBegun
 	case t.hints.ReadOnlyHint:
 		return changesNone
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case effect == guest.EffectRepeatable, t.repeatable:
+		return mayBeSent
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), service != nil && mayStillRun(service):
 		return stillGoing
-	default:
-		return mayHaveRun
 	}
+	return mayHaveRun
 }
 
-// serviceAdvice is advice on an answer of the machine-service.
-func serviceAdvice(e *machine.Error, t tool) string {
+// codeAdvice is the next move for answers of the machine-service that mean the same whatever the call was.
+var codeAdvice = map[string]string{
+	machine.CodeCapacity:           "No machine was allocated. End a guest that you no longer need, or send the call again later.",
+	machine.CodeIsolation:          "No machine was allocated. Sending the call again does not help until this is changed on the host; tell the user.",
+	machine.CodeOtherUser:          "No machine was allocated. Sending the call again does not help until this is changed on the host; tell the user.",
+	machine.CodeUnknownImage:       "No machine was allocated. Choose an image that relay_probe lists as available.",
+	machine.CodeImageUnavailable:   "No machine was allocated. Choose an image that relay_probe lists as available.",
+	machine.CodeNetworkUnavailable: "No machine was allocated. Sending the call again does not help until the host offers that network; tell the user.",
+	machine.CodeUnknownMachine:     lostMachine,
+	machine.CodeMachineGone:        lostMachine,
+	machine.CodeTeardownIncomplete: mayStillLive,
+}
+
+// mayStillRun says that an answer comes from a command whose end is not known.
+func mayStillRun(e *machine.Error) bool {
 	switch e.Code {
-	case machine.CodeCapacity:
-		return "No machine was allocated. End a guest that you no longer need, or send the call again later."
-	case machine.CodeIsolation, machine.CodeOtherUser:
-		return "No machine was allocated. Sending the call again does not help until this is changed on the host; tell the user."
-	case machine.CodeUnknownImage, machine.CodeImageUnavailable:
-		return "No machine was allocated. Choose an image that relay_probe lists as available."
-	case machine.CodeNetworkUnavailable:
-		return "No machine was allocated. Sending the call again does not help until the host offers that network; tell the user."
-	case machine.CodeUnknownMachine, machine.CodeMachineGone:
-		return "The machine is not there any more, and what ran in it is lost with it. Look at relay_status; for further work acquire a new guest."
-	case machine.CodeTeardownIncomplete:
-		return "The machine may still exist. Send the call again; if it goes on failing, tell the user."
+	case machine.CodeExecTimeout, machine.CodeExecTransport, machine.CodePreempted:
+		return true
 	}
-	switch {
-	case t.hints.ReadOnlyHint:
-		return changesNone
-	case e.Code == machine.CodeExecTimeout, e.Code == machine.CodeExecTransport, e.Code == machine.CodePreempted, e.Code == machine.CodeReleasing:
-		return stillGoing
-	case e.Status >= 400 && e.Status < 500:
-		return "The machine-service refused this, so that step was not begun. Correct what it names before you send the call again."
-	default:
-		return mayHaveRun
-	}
+	return false
 }
 
 // readable is an error's own text, fit to be shown: house errors say "cannot X: cause".

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -45,16 +46,30 @@ func TestErrorTextsSayWhatHappenedAndWhatToDo(t *testing.T) {
 		{"teardown incomplete", "relay_release", &machine.Error{Op: "release", Status: 500, Code: machine.CodeTeardownIncomplete, Message: "mount busy"}, nil,
 			[]string{"may still exist. Send the call again"}},
 		{"another 4xx", "relay_stage", &machine.Error{Op: "push", Status: 409, Code: machine.CodePathRefused, Message: "bad path"}, nil,
-			[]string{"bad path", "was not begun"}},
+			[]string{"bad path", "Nothing was done. The same call may be sent again once the cause is removed."}},
 		{"5xx", "relay_script", &machine.Error{Op: "exec", Status: 500, Message: "broken"}, nil, []string{"broken", "It may have had an effect."}},
 		{"5xx at a reading tool", "relay_probe", &machine.Error{Op: "images", Status: 500, Message: "broken"}, nil, []string{"may be sent again"}},
 		{"closed port (T8)", "relay_search", fmt.Errorf("cannot reach the machine-service at http://127.0.0.1:1: %w", dial), nil,
-			[]string{"http://127.0.0.1:1", "was not reached, so nothing was begun", "relay_probe"}},
+			[]string{"http://127.0.0.1:1", "Nothing was done. The machine-service was not reached", "relay_probe"}},
 		{"cancelled", "relay_script", fmt.Errorf("cannot wait: %w", context.Canceled), errClientCancelled,
 			[]string{"cannot wait: the client cancelled the call", "may have run or may still be running"}},
 		{"deadline", "relay_script", fmt.Errorf("cannot wait: %w", context.DeadlineExceeded), nil,
 			[]string{"cannot wait: the time for it ran out", "do not send the same call again"}},
-		{"unknown, acting", "relay_finish", errors.New("cannot seal: disk full"), nil, []string{"cannot seal: disk full", "It may have had an effect."}},
+		{"unknown, repeatable", "relay_finish", errors.New("cannot seal: disk full"), nil, []string{"cannot seal: disk full", "The same call may be sent again"}},
+		{"unknown, acting", "relay_script", errors.New("cannot tell"), nil, []string{"cannot tell", "It may have had an effect."}},
+		{"the run was not recorded", "relay_script",
+			&guest.OperationError{Guest: "a-1", Cause: guest.NoEffect(errors.New("cannot record the run, so nothing was sent: no space left on device"))}, nil,
+			[]string{"no space left on device\nNothing was done. The same call may be sent again once the cause is removed."}},
+		{"the acquisition was not sent", "relay_acquire", fmt.Errorf("%w: cannot start machine-service", machine.ErrNotSent), nil,
+			[]string{"cannot start machine-service\nNothing was done. The machine-service was not reached"}},
+		{"missing output", "relay_extract", &guest.OperationError{Guest: "a-1", Cause: guest.Repeatable(errors.New("cannot extract: no such file"))}, nil,
+			[]string{"no such file\nPart of it may have been done, which does no harm. The same call may be sent again"}},
+		{"init killed during stage", "relay_stage", &guest.OperationError{Guest: "a-1", Cause: guest.Repeatable(
+			&machine.Error{Op: "push", Status: 409, Code: machine.CodeMachineGone, Message: "scp failed: the machine ended"})}, nil,
+			[]string{"The machine is not there any more", "acquire a new guest"}},
+		{"full disk during a pull", "relay_finish", &guest.OperationError{Guest: "a-1", Cause: guest.Repeatable(
+			&machine.Error{Op: "pull", Status: 409, Code: machine.CodeTransferFailed, Message: "the disk of this host is full"})}, nil,
+			[]string{"machine-service failed at pull: the disk of this host is full", "The same call may be sent again once the cause is removed"}},
 		{"unknown, reading", "relay_image", errors.New("cannot read: x"), nil, []string{"This tool changes nothing"}},
 		{"no text", "relay_finish", errors.New(""), nil, []string{"the call failed\n"}},
 	} {
@@ -85,5 +100,53 @@ func TestErrorTextsHideWhatIsNobodysBusiness(t *testing.T) {
 	}
 	if long := errorText(errors.New(strings.Repeat("x", 100_000)), nil, table[0]); len(long) > 2*maxErrorRunes {
 		t.Errorf("an error of 100,000 characters gives a text of %d", len(long))
+	}
+}
+
+// Whatever fails in whatever tool, its text says one thing about the effect, and nothing against it about sending the call again.
+func TestErrorTextsNeverContradictThemselves(t *testing.T) {
+	answer := func(status int, code string) error {
+		return &machine.Error{Op: "push", Status: status, Code: code, Message: "x"}
+	}
+	kinds := map[string]error{
+		"refused": guest.Refuse("x"), "unknown guest": &guest.UnknownGuestError{Name: "x"}, "held": &guest.HeldElsewhereError{Name: "x"},
+		"not sent": fmt.Errorf("%w: x", machine.ErrNotSent), "plain": errors.New("x"), "broken": errBroken,
+		"cancelled": context.Canceled, "deadline": context.DeadlineExceeded, "service failed": answer(500, ""), "service lost": answer(503, ""),
+	}
+	for _, code := range []string{machine.CodeUnknownMachine, machine.CodeInvalidRequest, machine.CodeUnknownImage, machine.CodeCapacity, machine.CodeNotRunning,
+		machine.CodeExecTimeout, machine.CodeExecTransport, machine.CodeTransferFailed, machine.CodePreempted, machine.CodePathRefused, machine.CodeMachineGone,
+		machine.CodeReleasing, machine.CodeTeardownIncomplete, machine.CodeIsolation, machine.CodeLeaving, machine.CodeInternal, machine.CodeTransferTimeout} {
+		kinds["409 "+code], kinds["503 "+code] = answer(409, code), answer(503, code)
+	}
+	marks := map[string]func(error) error{
+		"unmarked": func(err error) error { return err }, "no effect": guest.NoEffect, "repeatable": guest.Repeatable,
+		"held guest": func(err error) error { return &guest.OperationError{Guest: "a-1", Cause: guest.NoEffect(err)} },
+	}
+	none := []string{"Nothing was done", "No machine was allocated"}
+	open := []string{"may have had an effect", "may have run", "Part of it may have been done", "may still exist"}
+	again := []string{"may be sent again", "Send the call again", "send the call again"}
+	for _, tool := range table {
+		for kind, failure := range kinds {
+			for mark, wrap := range marks {
+				err := wrap(failure)
+				got := errorText(err, nil, tool)
+				said := func(list []string) bool {
+					return slices.ContainsFunc(list, func(part string) bool { return strings.Contains(got, part) })
+				}
+				if said(none) && said(open) || said(again) && strings.Contains(got, "do not send") {
+					t.Errorf("%s, %s, %s: %q says both", tool.name, kind, mark, got)
+				}
+				_, advised, _ := strings.Cut(got, "\n")
+				if advised == "" {
+					t.Errorf("%s, %s, %s: %q says nothing about the effect", tool.name, kind, mark, got)
+				}
+				if effect := guest.EffectOf(err); effect == guest.EffectNone && said(open[:2]) || effect != guest.EffectNone && said(none[:1]) {
+					t.Errorf("%s, %s, %s: %q, but the effect is %d", tool.name, kind, mark, got, effect)
+				}
+				if strings.Contains(got, "do not send") && (tool.repeatable || tool.hints.ReadOnlyHint) {
+					t.Errorf("%s, %s, %s: %q, but the call may be repeated", tool.name, kind, mark, got)
+				}
+			}
+		}
 	}
 }

@@ -32,6 +32,7 @@ type tool struct {
 	title       string
 	description string
 	hints       Annotations
+	repeatable  bool // after a failure that leaves open how far it came, the same call may be sent again
 	input       object
 	rules       []rule
 	call        func(ctx context.Context, relay Relay, input []byte) (guest.Result, error)

@@ -58,7 +58,8 @@ var relayStage = tool{
 		"whether runs will take snapshots; that is no proof that a capture works. A stage that failed keeps the machine and may be called " +
 		"again. Once staged, only corrected program paths may be sent again, without workspace and files. resetRecording archives the recording so far and " +
 		"begins a new one on the same machine. " + endIt,
-	hints: acts,
+	hints:      acts,
+	repeatable: true,
 	input: object{
 		named("the guest to stage"),
 		{Name: "resetRecording", Doc: "archive the present recording and begin a new one", Shape: truth{}},
