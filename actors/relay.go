@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -228,7 +229,7 @@ func (r *Relay) imageGuest(ctx context.Context, in guest.ImageInput) (string, er
 	if len(names) == 0 {
 		return "", guest.Refuse("no guest is held, so there is no saved image to show")
 	}
-	return "", guest.Refuse("this image cannot be told to belong to one guest; name one of: %s", r.parts.roster.describe())
+	return "", guest.Refuse("this image cannot be told to belong to one guest; name one of: %s", strings.Join(names, ", "))
 }
 
 // hasTarget asks a guest's records on the host; a guest of an earlier process is opened for it.

@@ -68,19 +68,25 @@ func (r *roster) reserve() error {
 		return refuseEnding(r.end.trigger)
 	}
 	if len(r.entries)+r.reserved >= r.max {
-		return guest.Refuse("this session may hold %d guests and does: %s; finish or release one before you acquire another", r.max, r.describe())
+		return guest.Refuse("this session may hold %d guests at once and has no room for one more: %s", r.max, r.describe())
 	}
 	r.reserved++
 	return nil
 }
 
-// describe names what takes the slots.
+// describe says what takes the slots and how one becomes free.
 func (r *roster) describe() string {
-	names := r.names()
-	if r.reserved > 0 {
-		names = append(names, fmt.Sprintf("%d more being acquired", r.reserved))
+	held, coming := strings.Join(r.names(), ", "), fmt.Sprintf("%d are being acquired", r.reserved)
+	if r.reserved == 1 {
+		coming = "1 is being acquired"
 	}
-	return strings.Join(names, ", ")
+	switch {
+	case r.reserved == 0:
+		return "it holds " + held + ". Finish or release one of them before you acquire another"
+	case held == "":
+		return coming + ". Wait for the answers to those calls before you acquire another"
+	}
+	return "it holds " + held + ", and " + coming + ". Finish or release one that it holds before you acquire another"
 }
 
 // unreserve gives a slot back.
