@@ -65,6 +65,9 @@ var ErrMissing = errors.New("no such file")
 // ErrUnsafePath means that a transfer met a symlink, a special file or a path it must not touch.
 var ErrUnsafePath = errors.New("path refused")
 
+// ErrFull means that the guest's own disk is full; nothing is left of the transfer.
+var ErrFull = errors.New("the guest's disk is full")
+
 // Driver makes machines. Its methods may be called from any goroutine.
 type Driver interface {
 	Name() string

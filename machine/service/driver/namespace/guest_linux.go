@@ -147,6 +147,8 @@ func faultError(fault wire.Fault, text string) error {
 		return fmt.Errorf("%w: %s", driver.ErrMissing, text)
 	case wire.FaultUnsafe:
 		return fmt.Errorf("%w: %s", driver.ErrUnsafePath, text)
+	case wire.FaultFull:
+		return fmt.Errorf("%w: %s", driver.ErrFull, text)
 	}
 	return errors.New(text)
 }

@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/seed-1e4c9d81/mcp-relay/machine/service/driver"
 	"github.com/seed-1e4c9d81/mcp-relay/machine/service/driver/namespace/tree"
@@ -90,8 +94,14 @@ func (g *guest) transferError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if !g.Alive() {
-		return fmt.Errorf("%w: %s", driver.ErrGone, g.name)
+	if brokenOff(err) {
+		return g.lost(ctx, err)
 	}
 	return hostError(err)
+}
+
+// brokenOff says that the connection failed and not the file: the guest ended, or does not answer.
+func brokenOff(err error) bool {
+	var connection *net.OpError
+	return errors.As(err, &connection) || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, io.ErrUnexpectedEOF)
 }

@@ -7,6 +7,8 @@ import (
 	"net"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/seed-1e4c9d81/mcp-relay/machine/service/driver/namespace/tree"
 	"github.com/seed-1e4c9d81/mcp-relay/machine/service/driver/namespace/wire"
 )
@@ -52,6 +54,8 @@ func fault(err error) wire.Answer {
 		return wire.Answer{Fault: wire.FaultUnsafe, Error: err.Error()}
 	case errors.Is(err, fs.ErrNotExist):
 		return wire.Answer{Fault: wire.FaultMissing, Error: err.Error()}
+	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+		return wire.Answer{Fault: wire.FaultFull, Error: err.Error()}
 	}
 	return wire.Answer{Fault: wire.FaultFailed, Error: err.Error()}
 }

@@ -35,6 +35,7 @@ const (
 	FaultBad     Fault = "bad"     // the request makes no sense
 	FaultMissing Fault = "missing" // no such file
 	FaultUnsafe  Fault = "unsafe"  // symlink, special file, or a path that must not be touched
+	FaultFull    Fault = "full"    // no room on the guest's disk
 	FaultStart   Fault = "start"   // the command could not be started: nothing ran
 	FaultFailed  Fault = "failed"  // anything else
 )
