@@ -91,7 +91,7 @@ func (e *Error) Is(target error) bool {
 }
 
 // Refused says that the service answered with a definite refusal (4xx): nothing was begun, unless the operation's own
-// contract says otherwise (an exec that timed out is a 409 too; see Code).
+// contract says otherwise (an exec that timed out, or whose machine ended under it, is a 409 too; see Code).
 func Refused(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Status >= 400 && e.Status < 500

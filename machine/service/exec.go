@@ -56,8 +56,7 @@ func execFailure(l *live, name string, timeout time.Duration, output string, err
 		r.Output = output
 		return r
 	case errors.Is(err, driver.ErrGone):
-		// It may have run before its machine ended.
-		return uncertain(machine.CodeMachineGone, err, "ssh failed: %s ended while or before the command ran", name)
+		return refuse(machine.CodeMachineGone, "ssh failed: %s ended before or while the command ran, which may have had an effect until then", name)
 	case errors.As(err, &drivers):
 		return asRefusal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/seed-1e4c9d81/mcp-relay/machine"
 	"github.com/seed-1e4c9d81/mcp-relay/machine/service/driver"
@@ -30,7 +31,7 @@ func (s *Service) pull(name, remote, local string) error {
 	}
 	return s.transfer(name, func(ctx context.Context, g driver.Guest) error {
 		if err := os.MkdirAll(filepath.Dir(local), 0o755); err != nil {
-			return refuse(machine.CodeTransferFailed, "scp failed: %v", err)
+			return hostFailure(err)
 		}
 		target, err := pullTarget(local, remote)
 		if err != nil {
@@ -72,9 +73,19 @@ func transferFailure(ctx context.Context, l *live, err error) error {
 	case errors.Is(err, driver.ErrUnsafePath):
 		return refuse(machine.CodePathRefused, "%v; a transfer cannot contain symlinks or special files", err)
 	case errors.Is(err, driver.ErrGone):
-		return refuse(machine.CodeMachineGone, "scp failed: the machine is not running on the host")
+		return refuse(machine.CodeMachineGone, "scp failed: the machine ended before or while the files were copied; it is not running on the host any more")
+	case errors.Is(err, driver.ErrFull):
+		return refuse(machine.CodeTransferFailed, "scp failed: the disk of the guest is full, not that of this host; nothing was copied: %v", err)
 	case errors.As(err, &drivers):
 		return asRefusal(err)
+	}
+	return hostFailure(err)
+}
+
+// hostFailure words a definite failure of a copy, and names the disk when that is the cause: a guest tells its own by ErrFull.
+func hostFailure(err error) *refusal {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return refuse(machine.CodeTransferFailed, "scp failed: the disk of this host is full, not that of the guest; nothing was copied: %v", err)
 	}
 	return refuse(machine.CodeTransferFailed, "scp failed: %v", err)
 }
