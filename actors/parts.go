@@ -86,12 +86,12 @@ func (p *sessionParts) lane(ctx context.Context, name string) (Ref, error) {
 		}
 		failure, err := Ask(ctx, p.self.get(), func(reply Reply[error]) any { return laneAsked{name, reply} })
 		if err := errors.Join(err, failure); err != nil {
-			return Ref{}, fmt.Errorf("cannot take up guest %q, nothing was done: %w", name, err)
+			return Ref{}, guest.NoEffect(fmt.Errorf("cannot take up guest %q, nothing was done: %w", name, err))
 		}
 		select {
 		case <-e.change:
 		case <-ctx.Done():
-			return Ref{}, fmt.Errorf("cannot take up guest %q, nothing was done: %w", name, context.Cause(ctx))
+			return Ref{}, guest.NoEffect(fmt.Errorf("cannot take up guest %q, nothing was done: %w", name, context.Cause(ctx)))
 		}
 	}
 }
