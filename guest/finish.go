@@ -25,13 +25,18 @@ type FinishResult struct {
 
 // Finish extracts the declared outputs, seals and verifies the evidence, and destroys the machine with proof. Until the package is
 // sealed every failure keeps the machine and what the host has, and may be repeated. Once it is, only the destruction remains: a
-// later Finish neither pulls nor rebuilds anything. Cancelling ctx ends the work before the seal, not after it.
+// later Finish neither pulls nor rebuilds anything. A run that is still in progress in the guest is waited for, and after a while the
+// finish refused. Cancelling ctx ends the work before the seal, not after it.
 func (g *Guest) Finish(ctx context.Context) (Result, error) {
 	if g.Gone() {
 		return Result{}, Refuse("guest %q is gone", g.name)
 	}
 	if g.rec().Delivered == nil {
-		if err := g.deliver(ctx); err != nil {
+		err := g.deliver(ctx)
+		if dead(err) {
+			err = Refuse("the machine of guest %q is dead, so nothing more can be brought over from it and it can never be finished: %v; call relay_release, which gives it up and keeps what the host has", g.name, err)
+		}
+		if err != nil {
 			return Result{}, g.fail("finish", unlessRefused(err, "cannot deliver the evidence; the machine is kept, and finish may be called again"))
 		}
 	}
@@ -46,6 +51,9 @@ func (g *Guest) Finish(ctx context.Context) (Result, error) {
 func (g *Guest) deliver(ctx context.Context) error {
 	if !g.rec().Staged {
 		return Refuse("guest %q was never staged, so there is nothing to package; call relay_release instead", g.name)
+	}
+	if err := g.quiet(ctx); err != nil {
+		return err
 	}
 	if err := g.log(eventFinish, "", nil); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -223,7 +224,12 @@ func freeSpace(dir string, needed int64) error {
 	return nil
 }
 
+// removeInGuestTime bounds what is tried for a temporary file, also after a cancellation.
+const removeInGuestTime = 3 * time.Second
+
 // removeInGuest removes a transfer's temporary file. What remains is no harm: its name is never used again.
 func (g *Guest) removeInGuest(ctx context.Context, remote string) {
-	_ = g.verb(context.WithoutCancel(ctx), 0, &struct{}{}, protocol.VerbRemove, g.rec().GuestRoot, remote)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeInGuestTime)
+	defer cancel()
+	_ = g.verb(ctx, 0, &struct{}{}, protocol.VerbRemove, g.rec().GuestRoot, remote)
 }
