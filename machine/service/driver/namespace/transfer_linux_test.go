@@ -169,11 +169,48 @@ func TestAGuestThatIsFullRefusesTheRestAndKeepsWorking(t *testing.T) {
 	g, _ := create(t, newDriver(t, dir), spec)
 	writeFile(t, filepath.Join(dir, "big"), make([]byte, 48<<20), 0o644)
 	err := g.Push(t.Context(), filepath.Join(dir, "big"), "/root/big")
-	if err == nil || !strings.Contains(err.Error(), unix.ENOSPC.Error()) {
-		t.Errorf("push of 48 MiB into 32: %v", err)
+	if !errors.Is(err, driver.ErrFull) || !strings.Contains(err.Error(), unix.ENOSPC.Error()) {
+		t.Errorf("push of 48 MiB into 32: %v, want ErrFull", err)
 	}
 	if out := sh(t, g, "ls -A /root"); out != "" {
 		t.Errorf("left in the guest: %q", out)
+	}
+}
+
+func TestAGuestThatEndsUnderATransferIsGone(t *testing.T) {
+	for _, row := range []string{"push", "pull"} {
+		t.Run(row, func(t *testing.T) {
+			g, dir, out := newTestGuest(t), t.TempDir(), t.TempDir()
+			writeFile(t, filepath.Join(dir, "large"), nil, 0o644)
+			if err := os.Truncate(filepath.Join(dir, "large"), 900<<20); err != nil {
+				t.Fatal(err)
+			}
+			sh(t, g, "mkdir /root/in; truncate -s 4G /root/large")
+			done := make(chan error, 1)
+			go func() {
+				if row == "push" {
+					done <- g.Push(context.Background(), filepath.Join(dir, "large"), "/root/in/large")
+					return
+				}
+				done <- g.Pull(context.Background(), "/root/large", filepath.Join(out, "large"))
+			}()
+			eventually(t, "the transfer has begun", func() bool {
+				if row == "push" {
+					return sh(t, g, "ls -A /root/in") != ""
+				}
+				entries, _ := os.ReadDir(out)
+				return len(entries) > 0
+			})
+			if err := g.held().Kill(); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-done; !errors.Is(err, driver.ErrGone) {
+				t.Errorf("%s into a guest that was killed: %v, want ErrGone", row, err)
+			}
+			if entries, err := os.ReadDir(out); err != nil || len(entries) > 0 {
+				t.Errorf("left on the host: %v, %v", entries, err)
+			}
+		})
 	}
 }
 
