@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// MaxTransfer is how many bytes one file may have that is pulled from a machine: a sparse file of any size costs a guest nothing.
+const MaxTransfer = 16 << 30
+
 // States of a lease. Every one of them counts for capacity; only a running one takes commands.
 const (
 	StatePending      = "pending"

@@ -10,13 +10,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/seed-1e4c9d81/mcp-relay/machine"
 	"github.com/seed-1e4c9d81/mcp-relay/machine/service/driver"
 	"github.com/seed-1e4c9d81/mcp-relay/machine/service/driver/namespace/tree"
 	"github.com/seed-1e4c9d81/mcp-relay/machine/service/driver/namespace/wire"
 )
 
 // pullBounds keep a guest from filling the host: a sparse file of any size costs it nothing.
-var pullBounds = tree.Bounds{Bytes: 16 << 30, Entries: 1 << 20}
+var pullBounds = tree.Bounds{Bytes: machine.MaxTransfer, Entries: 1 << 20}
 
 // Push copies local into the guest; into remote when that is a directory there, under local's own name.
 func (g *guest) Push(ctx context.Context, local, remote string) error {
