@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -228,7 +229,7 @@ func findLostRequests(m *material, found func(hit)) {
 		known[string(e.ExecutionID)] = true
 	}
 	for _, r := range m.receipts {
-		if r.judge() == StepRefused {
+		if m.judge(r) == StepRefused {
 			known[string(r.ExecutionID)] = true
 		}
 	}
@@ -243,32 +244,65 @@ func findLostRequests(m *material, found func(hit)) {
 }
 
 func findBadReceipts(m *material, found func(hit)) {
-	for _, r := range m.receipts {
-		if o := r.judge(); o == StepRefused || o == StepFailed {
-			found(m.receiptHit(r, o))
-		}
-	}
+	m.receiptHits(found, StepRefused, StepFailed)
 }
 
 func findUncertainReceipts(m *material, found func(hit)) {
+	m.receiptHits(found, StepUncertain)
+}
+
+// receiptHits finds the executions of which receipts say one of the outcomes: once each, however many copies say it.
+func (m *material) receiptHits(found func(hit), outcomes ...string) {
+	type key struct{ subject, outcome string }
+	var order []key
+	copies := map[key][]*receipt{}
 	for _, r := range m.receipts {
-		if r.judge() == StepUncertain {
-			found(m.receiptHit(r, StepUncertain))
+		k := key{r.subject(), m.judge(r)}
+		if !slices.Contains(outcomes, k.outcome) {
+			continue
 		}
+		if copies[k] == nil {
+			order = append(order, k)
+		}
+		copies[k] = append(copies[k], r)
+	}
+	for _, k := range order {
+		found(m.receiptHit(copies[k], k.outcome))
 	}
 }
 
-func (m *material) receiptHit(r *receipt, outcome string) hit {
+// receiptHit is the finding on the copies of one receipt. It names the first file of them, or else the journal's line.
+func (m *material) receiptHit(copies []*receipt, outcome string) hit {
+	r := copies[0]
+	if i := slices.IndexFunc(copies, func(r *receipt) bool { return r.path != journalPath }); i >= 0 {
+		r = copies[i]
+	}
 	h := hit{path: r.path, line: r.line, text: fmt.Sprintf("the receipt of %s in %s says %s", r.subject(), r.path, outcome)}
 	for _, a := range m.order {
-		if r.belongsTo(a) {
+		if slices.ContainsFunc(copies, func(r *receipt) bool { return r.belongsTo(a) }) {
 			h.actions = append(h.actions, a.id)
 		}
 	}
-	if r.diagnostic() {
+	if slices.ContainsFunc(copies, (*receipt).diagnostic) {
 		h.steps = append(h.steps, diagnosticName(r))
 	}
 	return h
+}
+
+// findRejected finds receipts of the guest that claim an outcome which the host did not believe.
+func findRejected(m *material, found func(hit)) {
+	for _, rel := range m.in(guestReceiptsDir) {
+		id := baseID(rel)
+		if kind := m.papers[rel].object("outcome").text("kind"); m.rejected(id) && kind != StepUncertain {
+			h := failure(rel, 0, "the guest's receipt %s says %s, and the host's verdict on it in %s is uncertain, which counts", rel, kind, hostReceiptsDir+path.Base(rel))
+			for _, a := range m.order {
+				if a.execution() == id {
+					h.actions = append(h.actions, a.id)
+				}
+			}
+			found(h)
+		}
+	}
 }
 
 func findIntents(m *material, found func(hit)) {

@@ -36,6 +36,7 @@ func checkRecords(m *material, found func(hit)) {
 		if a.completion != nil && present(r.ToolOutcome) && !sameJSON(r.ToolOutcome, a.completion.ToolOutcome) {
 			found(failure(r.path, 0, "the record's outcome is not the one that line %d of the journal states", a.completion.line))
 		}
+		m.checkRecordPaper(r, a, found)
 	}
 }
 

@@ -43,6 +43,9 @@ type material struct {
 	records     []*actionRecord
 	hosts       []*hostRecord
 	receipts    []*receipt
+	papers      map[string]paper // files whose every field is held against others, by path
+	said        map[string]*said // by execution
+	shots       map[string]paper // captures as the journal describes them, by file name
 
 	problems []Problem // found while reading
 	notes    []hit     // findings found while reading
@@ -100,6 +103,7 @@ func load(dir string, id Identity, t tree, digests map[string]digest) *material 
 	m := &material{
 		dir: dir, id: id, tree: t, digests: digests, lineHashes: map[string]bool{}, actions: map[string]*action{},
 		intents: map[string]bool{}, completions: map[string]bool{},
+		papers: map[string]paper{}, said: map[string]*said{}, shots: map[string]paper{},
 	}
 	m.loadJournal()
 	for _, rel := range sortedKeys(digests) {
@@ -126,6 +130,7 @@ func (m *material) loadJournal() {
 			e := &event{line: l.Number}
 			decodeObject(l.Raw, e)
 			m.lineHashes[l.Hash] = true
+			m.hear(e, l.Raw)
 			m.event(e)
 			return nil
 		})
@@ -231,12 +236,14 @@ func (m *material) loadFile(rel string) {
 	switch {
 	case dir == "state/records/action/", dir == "state/records/actions/":
 		use = m.actionRecord
-	case dir == "host/receipts/", dir == "host/receiver-receipts/", dir == "state/receiver/receipts/":
+	case dir == hostReceiptsDir, dir == guestReceiptsDir, dir == stateReceiptsDir:
 		use = func(data []byte, rel string) { m.receipt(data, rel, nil) }
-	case dir == "host/diagnostics/":
+	case dir == diagnosticsDir:
 		use = m.diagnosticFile
-	case dir == "host/requests/", strings.HasPrefix(dir, "host/submissions/"):
+	case dir == requestsDir, strings.HasPrefix(dir, "host/submissions/"):
 		use = m.hostRecord
+	case dir == startedDir, dir == executionRecordsDir:
+		use = func([]byte, string) {}
 	default:
 		return
 	}
@@ -249,6 +256,7 @@ func (m *material) loadFile(rel string) {
 		m.problems = append(m.problems, Problem{Kind: ProblemUnreadable, Path: rel, Message: err.Error()})
 		return
 	}
+	m.keepPaper(data, rel)
 	use(data, rel)
 }
 
@@ -307,7 +315,7 @@ func (m *material) receipt(data []byte, rel string, envelope *event) {
 		r.line = envelope.line
 	}
 	if !json.Valid(data) {
-		if rel == journalPath || strings.HasPrefix(rel, "host/receiver-receipts/") || strings.HasPrefix(rel, "state/") {
+		if rel == journalPath || strings.HasPrefix(rel, guestReceiptsDir) || strings.HasPrefix(rel, "state/") {
 			m.notes = append(m.notes, hit{rule: "F13", path: rel, text: "the guest's receipt " + path.Base(rel) + " is not JSON"})
 			return
 		}

@@ -61,6 +61,11 @@ func table() []rule {
 		{"H14", invalid, "steps have names of their own", "", checkStepNames},
 		{"H15", invalid, "a whole output has the bytes its receipt names", "", checkOutputs},
 		{"H16", invalid, "the journal holds the lines that receipts vouch for", "", checkHeads},
+		{"H17", invalid, "a file's name and the ids in it are the same", "", checkNames},
+		{"H18", invalid, "a request has the bytes its receipts answer", "", checkRequestHashes},
+		{"H19", invalid, "the copies of a receipt agree, with each other and with the journal", "", checkReceiptCopies},
+		{"H20", invalid, "requests agree with the journal, submissions and receipts with their requests", "", checkRequests},
+		{"H21", invalid, "an execution record agrees with the journal", "", checkExecutionRecords},
 
 		{"F1", defect, "an action record has a start or a refusal in the journal", adviseReport, findRecordAlone},
 		{"F2", defect, "records cite each capture of their action", adviseReport, findUncited},
@@ -76,6 +81,7 @@ func table() []rule {
 		{"F12", onSnapshots, "no capture was cut off between its file and its journal line", adviseLook, findIntents},
 		{"F13", defect, "receipts from the guest are JSON", adviseReport, findNotes},
 		{"F14", defect, "whole outputs named by receipts are there", adviseReport, findMissingOutputs},
+		{"F15", listed, "no receipt says more than the host's own verdict on it", adviseRerun, findRejected},
 	}
 }
 

@@ -57,14 +57,15 @@ type StepOutput struct {
 	Stderr   string  `json:"stderr"`
 }
 
-// judge is what a receipt says of its execution. Only exit code 0 with a signal that is expressly null is a success.
+// judge is what a receipt says of its execution. Only exit code 0 with a signal that is expressly null is a success. A receipt
+// that is malformed proves nothing: a refusal says why, and what completed has a code or a signal, not both.
 func (r *receipt) judge() string {
 	var o receiptOutcome
 	if !decodeObject(r.Outcome, &o) {
 		return StepUncertain
 	}
 	switch {
-	case o.Kind == "refused":
+	case o.Kind == "refused" && !blank(o.Diagnostic):
 		return StepRefused
 	case o.Kind != "completed" || o.ExitStatus.Value == nil:
 		return StepUncertain
@@ -72,6 +73,8 @@ func (r *receipt) judge() string {
 	status := o.ExitStatus.Value
 	code, isNumber := jsonNumber(status.Code)
 	switch {
+	case isNumber && jsonText(status.Signal) != "":
+		return StepUncertain
 	case isNumber && code != 0 || jsonText(status.Signal) != "":
 		return StepFailed
 	case isNumber && string(status.Signal) == "null":
@@ -184,7 +187,7 @@ func (m *material) actionStep(n named, groups []*groupFacts) (Step, Details) {
 		InputMode: cmp.Or(a.field(func(e *event) text { return e.InputMode }, func(r *actionRecord) text { return r.InputMode }), "unknown"),
 		Title:     cmp.Or(a.field(func(e *event) text { return e.Title }, func(r *actionRecord) text { return r.Title }), a.id),
 		State:     a.state(),
-		Execution: reconcile(a.ownOutcome(pictures), receipts),
+		Execution: m.reconcile(a, a.ownOutcome(pictures), receipts),
 		Observed:  observed(a, receipts),
 		Snapshots: stepSnapshots(a, pictures),
 	}
@@ -265,11 +268,15 @@ func (v *toolValue) outcome() string {
 	return outcome
 }
 
-// reconcile holds an action's own outcome against its receipts. A good receipt never repairs a bad outcome.
-func reconcile(own string, receipts []*receipt) string {
+// reconcile holds an action's own outcome against its receipts. A good receipt never repairs a bad outcome. Where the host
+// rejected the guest's receipt, the guest's journal and records are not believed either.
+func (m *material) reconcile(a *action, own string, receipts []*receipt) string {
+	if m.rejected(a.execution()) && own != StepIncomplete {
+		return StepUncertain
+	}
 	has := map[string]bool{}
 	for _, r := range receipts {
-		has[r.judge()] = true
+		has[m.judge(r)] = true
 	}
 	switch {
 	case has[StepRefused]:
@@ -429,7 +436,7 @@ func (o *StepOutput) setExit(s *exitStatus) {
 func (m *material) diagnosticStep(r *receipt) (Step, Details) {
 	s := Step{
 		ID: diagnosticName(r), AttemptID: "unknown-attempt", Title: "Diagnostic " + r.subject(),
-		Execution: r.judge(), State: "diagnostic", InputMode: "diagnostic", Observed: compact(r.Outcome),
+		Execution: m.judge(r), State: "diagnostic", InputMode: "diagnostic", Observed: compact(r.Outcome),
 	}
 	d := Details{Output: r.output()}
 	for _, h := range m.hosts {

@@ -180,7 +180,7 @@ func appendByte(t *testing.T, path string) {
 	must(t, os.WriteFile(path, append(data, '\n'), 0o600))
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

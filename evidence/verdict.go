@@ -19,7 +19,7 @@ func judge(a *analysis) verdicts {
 	}
 	outcomes := map[string]bool{}
 	for _, r := range a.receipts {
-		outcomes[r.judge()] = true
+		outcomes[a.judge(r)] = true
 	}
 	open := len(a.steps) == 0 || outcomes[StepUncertain] || a.bears(onExecution)
 	for _, s := range a.steps {
@@ -69,7 +69,7 @@ func (a *analysis) failedReasons() []Reason {
 }
 
 func (a *analysis) uncertainReasons() []Reason {
-	all := a.ruleReasons("F11")
+	all := append(a.ruleReasons("F11"), a.ruleReasons("F15")...)
 	if len(a.steps) == 0 {
 		all = append(all, Reason{"The recording has no steps.", []string{}, "Check whether anything was to be run in it."})
 	}
