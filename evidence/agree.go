@@ -99,8 +99,8 @@ func (m *material) checkResponses(found func(hit)) {
 		for _, rel := range m.in(dir) {
 			p, end := m.papers[rel], m.heard(baseID(rel)).end
 			response := end.fields.object("response")
-			if p.short() && dir == hostReceiptsDir || response == nil {
-				continue
+			if p.short() && dir == hostReceiptsDir || response == nil || m.rejected(baseID(rel)) {
+				continue // a receipt that was rejected need not be the receiver's work
 			}
 			if p.object("outcome").text("kind") == StepUncertain { // the journal's line was written, and then something failed
 				p = p.without("outcome", "stdout", "stderr", "outputTruncated")
@@ -116,7 +116,7 @@ func (m *material) checkRefusedStarts(found func(hit)) {
 	for _, rel := range m.in(startedDir) {
 		receipt := stateReceiptsDir + path.Base(rel)
 		refused, reason := m.papers[rel].text("refused"), m.papers[receipt].object("outcome").text("reason")
-		if refused != "" && reason != "" && refused != reason {
+		if refused != "" && reason != "" && refused != reason && !m.rejected(baseID(rel)) {
 			found(failure(rel, 0, "it was claimed to be refused for %q, and %s says %q", refused, receipt, reason))
 		}
 	}

@@ -20,6 +20,7 @@ type fullRun struct {
 	id      ids
 	refused bool
 	answer  func(receipt fields) // changes the guest's receipt before it is written
+	forge   func(receipt fields) // changes it after the journal has it
 	verdict fields               // the host's own outcome, when it rejects the receipt
 }
 
@@ -50,6 +51,9 @@ func (r *recording) full(c fullRun) {
 	}
 	head := r.line("execution-completion", fields{"executionId": id.execution, "state": state, "response": receipt})
 	receipt["journalHead"] = head
+	if c.forge != nil {
+		c.forge(receipt)
+	}
 	for _, dir := range []string{"state/receiver/receipts/", "host/receiver-receipts/", "host/receipts/"} {
 		r.writeJSON(dir+id.execution+".json", receipt)
 	}
@@ -324,6 +328,7 @@ func TestAReceiptThatTheHostRejectedProvesNothing(t *testing.T) {
 		{"a completion that the host rejected", fullRun{verdict: uncertain}, Uncertain, "F15"},
 		{"the answer to another request", fullRun{refused: true, verdict: uncertain, answer: func(f fields) { f["requestSha256"] = sha(nil) }}, Uncertain, "F15"},
 		{"an answer that does not name its execution", fullRun{refused: true, verdict: uncertain, answer: func(f fields) { delete(f, "executionId") }}, Uncertain, "F15"},
+		{"a forged refusal of a run that the journal has", fullRun{verdict: uncertain, forge: func(f fields) { f["outcome"] = fields{"kind": "refused"} }}, Uncertain, "F15"},
 		{"a refusal that the host believed", fullRun{refused: true}, Failed, "F10"},
 	}
 	for _, tt := range tests {
