@@ -46,8 +46,11 @@ func (w *world) service(args ...string) *machine.Client {
 	return client
 }
 
-// nap is a command that takes its time, unlike any other on this machine.
-func nap() string { return fmt.Sprintf("sleep 10.%09d", rand.IntN(1e9)) }
+// nap is a command that takes its time.
+func nap() string { return sleepFor(10) }
+
+// sleepFor is a command that takes so many seconds, unlike any other on this machine.
+func sleepFor(seconds int) string { return fmt.Sprintf("sleep %d.%09d", seconds, rand.IntN(1e9)) }
 
 // begin starts a script that says in the guest, once for each time it is run, that it began, and then naps. It returns when
 // the nap has begun.
