@@ -96,7 +96,11 @@ func (m *making) run(ctx context.Context) error {
 		return &stepError{"choose user ids", err}
 	}
 	defer id.close()
-	plan := cgroup.Host().Plan(cgroupName(m.driver.mark, m.spec.Name))
+	me, err := self()
+	if err != nil {
+		return &stepError{"identify this process", err}
+	}
+	plan := cgroup.Host().Plan(cgroupName(m.driver.mark, me, m.spec.Name))
 	m.record = &record{Version: recordVersion, Name: m.spec.Name, Mark: m.driver.mark, State: stateIntent,
 		Isolation: id.isolation, Slot: id.slot, NonceSHA256: hashNonce(m.spec.Nonce), Cgroups: plan.Paths(),
 		CreatedAt: time.Now().UTC()}
@@ -188,8 +192,6 @@ func (m *making) logTail() string {
 	data, _ := os.ReadFile(filepath.Join(m.spec.Folder, logFile))
 	return string(data[max(0, len(data)-logTailBytes):])
 }
-
-func cgroupName(mark, name string) string { return mark + "-" + name }
 
 // pidNamespace returns the inode of the pid namespace that a process is in, 0 when it may not be seen.
 func pidNamespace(pid int) uint64 {

@@ -1,7 +1,11 @@
 package namespace
 
 import (
+	"fmt"
 	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/seed-1e4c9d81/mcp-relay/machine/service/driver/namespace/cgroup"
 	"github.com/seed-1e4c9d81/mcp-relay/machine/service/driver/namespace/proc"
@@ -38,7 +42,7 @@ func initAt(pid int) (found, bool) {
 		return found{}, false
 	}
 	status, err := proc.ReadStatus(pid)
-	if err != nil || !status.FirstOfOwnNamespace() || !ofThisUser(status.UID) {
+	if err != nil || !status.FirstOfOwnNamespace() || !ofThisUser(pid, status.UID) {
 		return found{}, false
 	}
 	stat, err := proc.ReadStat(pid)
@@ -48,11 +52,26 @@ func initAt(pid int) (found, bool) {
 	return found{pid: pid, mark: args[2], name: args[3]}, true
 }
 
-func ofThisUser(uid int) bool {
+func ofThisUser(pid, uid int) bool {
 	if me := os.Geteuid(); me != 0 {
 		return uid == me
 	}
-	return isGuestID(uid) || !hasAllIDs()
+	if hasAllIDs() {
+		return isGuestID(uid)
+	}
+	by, err := userNamespaceOwner(pid)
+	return err != nil || by == 0 // in doubt it is listed: a list proves an absence
+}
+
+// userNamespaceOwner returns who made the user namespace that a process is in.
+func userNamespaceOwner(pid int) (int, error) {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", pid))
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	uid, err := unix.IoctlGetUint32(int(f.Fd()), unix.NS_GET_OWNER_UID)
+	return int(uid), err
 }
 
 // hasAllIDs is false for the root of a container with few ids, whose guests' ids cannot be told by their number.
@@ -69,15 +88,40 @@ func hasAllIDs() bool {
 type foundGroup struct {
 	path string
 	mark string
+	by   owner // zero when the name does not tell
 	name string
+	stat unix.Stat_t
 }
 
+// cgroupName is the name of a guest's control groups. A driver makes them before it puts the waiting init in; that they
+// name it keeps others from taking them for left behind meanwhile.
+func cgroupName(mark string, by owner, name string) string {
+	return mark + "-" + by.String() + "-" + name
+}
+
+func parseCgroupName(group string) (foundGroup, bool) {
+	if len(group) <= markLength+1 || group[markLength] != '-' {
+		return foundGroup{}, false
+	}
+	g := foundGroup{mark: group[:markLength], name: group[markLength+1:]}
+	text, name, _ := strings.Cut(g.name, "-")
+	if by, ok := parseOwner(text); ok && name != "" {
+		g.by, g.name = by, name
+	}
+	return g, true
+}
+
+// findGroups returns the control groups of this user's guests, of any service, wherever they are: what was delegated to
+// the service need not be what was delegated to us.
 func findGroups() []foundGroup {
 	var groups []foundGroup
-	for path, group := range cgroup.Host().Groups() {
-		if len(group) > markLength+1 && group[markLength] == '-' {
-			groups = append(groups, foundGroup{path: path, mark: group[:markLength], name: group[markLength+1:]})
+	for path, name := range cgroup.Host().Groups() {
+		g, ok := parseCgroupName(name)
+		if !ok || unix.Stat(path, &g.stat) != nil || int(g.stat.Uid) != os.Geteuid() {
+			continue
 		}
+		g.path = path
+		groups = append(groups, g)
 	}
 	return groups
 }

@@ -105,20 +105,18 @@ func (p Plan) Paths() []string {
 	return paths
 }
 
-// Groups finds the groups of guests below Parent in every hierarchy: path and name.
+// Groups finds the groups of guests below Parent in every hierarchy, anywhere in it: path and name. What cannot be read
+// is passed over; groups of this user's can be.
 func (s *System) Groups() map[string]string {
 	found := map[string]string{}
 	for _, h := range s.hierarchies {
-		dir := h.Dir
-		for _, step := range append([]string{""}, strings.Split(filepath.Clean(h.Own), "/")...) {
-			dir = filepath.Join(dir, step)
-			entries, _ := os.ReadDir(filepath.Join(dir, Parent))
-			for _, e := range entries {
-				if e.IsDir() {
-					found[filepath.Join(dir, Parent, e.Name())] = e.Name()
-				}
+		_ = filepath.WalkDir(h.Dir, func(path string, e fs.DirEntry, err error) error {
+			if err != nil || !e.IsDir() || path == h.Dir || filepath.Base(filepath.Dir(path)) != Parent {
+				return nil
 			}
-		}
+			found[path] = e.Name()
+			return fs.SkipDir
+		})
 	}
 	return found
 }
