@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -25,7 +26,7 @@ type verdict struct {
 }
 
 // Check makes one guest, runs true in it and destroys it, once; the verdict stands for the life of the driver. A caller
-// whose ctx ends learns nothing, and neither does the cache.
+// whose ctx ends learns nothing, and neither does the cache. What an earlier check left that was killed is removed first.
 func (d *hostDriver) Check(ctx context.Context) (driver.Facts, error) {
 	d.check.mu.Lock()
 	defer d.check.mu.Unlock()
@@ -41,11 +42,20 @@ func (d *hostDriver) Check(ctx context.Context) (driver.Facts, error) {
 }
 
 func (d *hostDriver) tryGuest(ctx context.Context) (driver.Facts, error) {
-	folder, err := os.MkdirTemp("", "mcp-relay-check-")
+	d.checking.Lock()
+	defer d.checking.Unlock()
+	folder, err := d.checkFolder()
 	if err != nil {
 		return nil, driver.Refuse(machine.CodeIsolation, err, "cannot try to make a guest: %v", err)
 	}
-	defer os.RemoveAll(folder)
+	facts, err := d.tryGuestIn(ctx, folder)
+	if clearErr := clearCheck(folder); clearErr != nil && err == nil {
+		err = explain(&stepError{"remove the folder of a guest", clearErr})
+	}
+	return facts, err
+}
+
+func (d *hostDriver) tryGuestIn(ctx context.Context, folder string) (driver.Facts, error) {
 	spec := driver.Spec{Name: "check-" + strings.ToLower(rand.Text()[:8]), Image: imageHost, Folder: folder,
 		Nonce: rand.Text(), Network: networkNAT, Until: time.Now().Add(checkLife)}
 	guest, facts, err := d.Create(ctx, spec)
@@ -67,3 +77,31 @@ func (d *hostDriver) tryGuest(ctx context.Context) (driver.Facts, error) {
 	}
 	return facts, nil
 }
+
+// checkFolder makes the empty folder of the guest that Check makes, after it has cleared what earlier ones left.
+//
+// A service has one place for it in its state folder, which is its alone while it holds the folder's lock. Without a
+// state folder any number of processes may check at once; each then makes a folder of its own that names it.
+func (d *hostDriver) checkFolder() (string, error) {
+	if _, err := sweepTempChecks(); err != nil {
+		d.opt.Log.Warn().Err(err).Msg("cannot clear what the checks of dead processes left")
+	}
+	if d.opt.StateDir == "" {
+		me, err := self()
+		if err != nil {
+			return "", err
+		}
+		return os.MkdirTemp("", tempCheckPrefix+me.String()+"-")
+	}
+	folder := d.ownCheckFolder()
+	if err := clearCheck(folder); err != nil {
+		return "", fmt.Errorf("an earlier try left a guest that resists: %w", err)
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return "", err
+	}
+	return folder, syncDir(filepath.Dir(folder))
+}
+
+// ownCheckFolder is where a service's check makes its guest.
+func (d *hostDriver) ownCheckFolder() string { return filepath.Join(d.opt.StateDir, "check") }

@@ -43,6 +43,8 @@ type hostDriver struct {
 	binary binary
 	check  verdict
 
+	checking sync.Mutex // held while Check has a guest, and by Sweep, which would take it for left behind
+
 	mu     sync.Mutex
 	making map[string]bool // names being created: not yet live for the service, not to be swept
 }

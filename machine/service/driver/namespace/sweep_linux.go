@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -13,20 +12,18 @@ import (
 	"github.com/seed-1e4c9d81/mcp-relay/machine/service/driver/namespace/proc"
 )
 
-// abandonedAfter is how old an empty control group of another service must be before it is taken for left behind: a
-// service that makes one puts a process in it within milliseconds.
-const abandonedAfter = time.Hour
-
 // Sweep ends guests that carry our mark and whose names are not in live, and removes their control groups. Of other
-// services it removes only what can be nobody's any more: control groups that have long been empty. Their guests end by
-// themselves when nobody renews them.
+// services of this user, and of checks, it removes only what can be nobody's any more: control groups without a process
+// and folders of checks, both of processes that are dead. Their guests end by themselves when nobody renews them.
 func (d *hostDriver) Sweep(ctx context.Context, live map[string]bool) ([]string, error) {
+	d.checking.Lock()
+	defer d.checking.Unlock()
+	removed, checkErr := d.sweepChecks()
+	errs := []error{checkErr}
 	inits, err := findInits()
 	if err != nil {
-		return nil, err
+		return removed, errors.Join(checkErr, err)
 	}
-	var removed []string
-	var errs []error
 	for _, f := range inits {
 		if f.mark != d.mark || live[f.name] || d.isMaking(f.name) {
 			continue
@@ -44,6 +41,12 @@ func (d *hostDriver) Sweep(ctx context.Context, live map[string]bool) ([]string,
 		if !d.sweepable(g, live) {
 			continue
 		}
+		if g.mark != d.mark {
+			if unix.Rmdir(g.path) == nil { // not empty after all: then it is not ours to wait for
+				removed = append(removed, "cgroup "+g.path)
+			}
+			continue
+		}
 		if err := cgroup.Remove([]string{g.path}, endWait); err != nil {
 			errs = append(errs, err)
 			continue
@@ -54,15 +57,23 @@ func (d *hostDriver) Sweep(ctx context.Context, live map[string]bool) ([]string,
 	return removed, errors.Join(errs...)
 }
 
+// sweepChecks removes what checks left that were killed: our own service's and doctors'.
+func (d *hostDriver) sweepChecks() ([]string, error) {
+	removed, err := sweepTempChecks()
+	if d.opt.StateDir == "" || !exists(d.ownCheckFolder()) {
+		return removed, err
+	}
+	if ownErr := clearCheck(d.ownCheckFolder()); ownErr != nil {
+		return removed, errors.Join(err, fmt.Errorf("cannot clear %s: %w", d.ownCheckFolder(), ownErr))
+	}
+	return append(removed, "folder "+d.ownCheckFolder()), err
+}
+
 func (d *hostDriver) sweepable(g foundGroup, live map[string]bool) bool {
 	if g.mark == d.mark {
 		return !live[g.name] && !d.isMaking(g.name)
 	}
-	var st unix.Stat_t
-	if err := unix.Stat(g.path, &st); err != nil {
-		return false
-	}
-	return len(cgroup.Processes(g.path)) == 0 && time.Since(time.Unix(st.Ctim.Unix())) > abandonedAfter
+	return leftBehind(g.by, g.stat) && len(cgroup.Processes(g.path)) == 0
 }
 
 // endOrphan ends a guest that was found. The process is held first and looked at again then, so that what is killed is
