@@ -16,7 +16,8 @@ const endWait = 20 * time.Second
 // may be there, the record says what. handle is nil when there is no process. It may be repeated.
 //
 // The end of init is the end of its pid namespace: the kernel reports it only after every process in it is gone, and the
-// mounts, which are in namespaces of theirs, go with the last of them.
+// mounts, which are in namespaces of theirs, go with the last of them. A namespace whose init ended earlier is not looked
+// for: its number may long be that of another guest's.
 func erase(folder string, r *record, handle *proc.Handle) error {
 	if handle != nil {
 		if err := handle.Kill(); err != nil {
@@ -25,9 +26,9 @@ func erase(folder string, r *record, handle *proc.Handle) error {
 		if !handle.Wait(endWait) {
 			return fmt.Errorf("cannot end machine %s: its init was killed but is not gone after %s", r.Name, endWait)
 		}
-	}
-	if left := membersOf(r.PIDNamespace); len(left) > 0 {
-		return fmt.Errorf("cannot end machine %s: processes %v are left", r.Name, left)
+		if left := membersOf(r.PIDNamespace); len(left) > 0 {
+			return fmt.Errorf("cannot end machine %s: processes %v are left", r.Name, left)
+		}
 	}
 	if err := cgroup.Remove(r.Cgroups, endWait); err != nil {
 		return err
