@@ -117,8 +117,9 @@ func (g *guest) receive(ctx context.Context, conn net.Conn) (wire.Answer, error)
 	return answer, nil
 }
 
-// settle is how long a guest whose connection broke gets to be seen as ended.
-const settle = 200 * time.Millisecond
+// settle is how long a guest whose connection broke gets to be seen as ended: its init's sockets close first, and the
+// kernel reports its end only when every process of the guest is gone.
+const settle = 2 * time.Second
 
 // lost says what a broken connection means: the caller's own wish, a guest that is gone, or one that cannot be reached.
 func (g *guest) lost(ctx context.Context, err error) error {
