@@ -14,7 +14,7 @@ func checkNames(m *material, found func(hit)) {
 	for _, rel := range sortedKeys(m.papers) {
 		p, field, dir := m.papers[rel], "executionId", path.Dir(rel)+"/"
 		switch {
-		case strings.HasPrefix(dir, "state/records/action"):
+		case strings.HasPrefix(dir, "state/records/action"), dir == imageRecordsDir:
 			field = "actionId"
 		case dir == submissionsDir:
 			field = "sessionId"
@@ -37,7 +37,7 @@ func checkNames(m *material, found func(hit)) {
 }
 
 func (m *material) guestsReceipt(rel string) bool {
-	return strings.HasPrefix(rel, guestReceiptsDir) || strings.HasPrefix(rel, stateReceiptsDir)
+	return strings.HasPrefix(rel, guestReceiptsDir) || strings.HasPrefix(rel, imageReceiptsDir) || strings.HasPrefix(rel, stateReceiptsDir)
 }
 
 // checkSession holds the host's list of a recording's executions against the executions' own files.
@@ -91,6 +91,24 @@ func checkReceiptCopies(m *material, found func(hit)) {
 	}
 	m.checkResponses(found)
 	m.checkRefusedStarts(found)
+	m.checkImageCopies(found)
+}
+
+// checkImageCopies holds what the host copied to prove a picture against the state. An action record may have been copied while
+// its action was under way; a receipt is written once.
+func (m *material) checkImageCopies(found func(hit)) {
+	for _, copied := range []string{imageRecordsDir, imageReceiptsDir} {
+		for _, rel := range m.in(copied) {
+			other := map[string]string{imageRecordsDir: "state/records/action/", imageReceiptsDir: stateReceiptsDir}[copied] + path.Base(rel)
+			p := m.papers[rel]
+			if state := p.text("state"); copied == imageRecordsDir && (state == "admitted" || state == "pending") {
+				p = p.only("actionId", "executionId", "sessionId", "attemptId", "stepId", "title", "inputMode")
+			}
+			if at := clash(p, m.papers[other]); at != "" && !m.rejected(baseID(rel)) {
+				found(failure(rel, 0, "its %s is not that of %s", at, other))
+			}
+		}
+	}
 }
 
 // checkResponses holds receipts against the answer in the journal.

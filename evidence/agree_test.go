@@ -81,7 +81,7 @@ func (r *recording) refuseFull(c fullRun, receipt fields) {
 	id := c.id
 	r.line("action-refusal", fields{"actionId": id.action, "executionId": id.execution, "stepId": id.step, "state": "refused", "reason": "spawn", "diagnostic": "no interpreter"})
 	r.writeJSON("state/records/action/"+id.action+".json", fields{"actionId": id.action, "sessionId": demoIdentity.SessionID, "attemptId": "attempt-1",
-		"executionId": id.execution, "stepId": id.step, "state": "refused", "title": "shell echo ok", "inputMode": "ordinary", "diagnostic": "no interpreter"})
+		"executionId": id.execution, "stepId": id.step, "state": "refused", "title": "shell echo ok", "inputMode": "ordinary", "diagnostic": "no interpreter", "evidenceStatus": "not-applicable"})
 	r.writeJSON("state/records/execution/"+id.execution+".json", fields{"executionId": id.execution, "sessionId": demoIdentity.SessionID,
 		"attemptId": "attempt-1", "actionId": id.action, "state": "refused"})
 	receipt["outcome"] = fields{"kind": "refused", "reason": "spawn", "diagnostic": "no interpreter"}
@@ -142,6 +142,11 @@ func fullPackage(t testing.TB) *recording {
 	r.writeJSON("host/events/1-a.json", fields{"type": "acquired", "at": "2026-11-30T09:58:00.000Z"})
 	r.writeJSON("host/extractions/e1.json", fields{"name": "report", "sha256": sha([]byte("{}\n"))})
 	r.writeJSON("host/images/i1/delivery-1.json", fields{"status": "delivered", "imageId": "i1"})
+	for _, c := range []string{"records/action/action-0001.json", "receiver/receipts/execution-0001.json"} {
+		data, err := os.ReadFile(r.path("state/" + c))
+		must(t, err)
+		r.write("host/image-evidence/"+c, data)
+	}
 	r.writeJSON("state/receiver/groups.json", fields{"used": []any{"g"}})
 	r.write("extractions/report/5b0c/result.bin", []byte("result"))
 	r.seal()
@@ -431,7 +436,12 @@ func TestWhatADeathLeavesAgrees(t *testing.T) {
 		name, rel string
 		change    func(f fields)
 	}{
-		{"an action record that stayed under way", "state/records/action/action-0001.json", func(f fields) { f["state"] = "admitted"; delete(f, "toolOutcome") }},
+		{"an action record that stayed under way", "state/records/action/action-0002.json", func(f fields) { f["state"] = "admitted" }},
+		{"a copy of an action record that was under way", "host/image-evidence/records/action/action-0001.json", func(f fields) {
+			f["state"], f["evidenceStatus"] = "admitted", "not-applicable"
+			delete(f, "toolOutcome")
+			delete(f, "snapshots")
+		}},
 		{"an execution record without its exit", "state/records/execution/" + id, func(f fields) { delete(f, "exitStatus") }},
 		{"a submission that stayed pending", "host/submissions/sessions/session-0demo/" + id, func(f fields) { f["state"] = "pending"; delete(f, "outcome") }},
 		{"a start without the hash", "state/receiver/started/" + id, func(f fields) { delete(f, "requestSha256") }},

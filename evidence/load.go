@@ -242,7 +242,7 @@ func (m *material) loadFile(rel string) {
 		use = m.diagnosticFile
 	case dir == requestsDir, strings.HasPrefix(dir, "host/submissions/"):
 		use = m.hostRecord
-	case dir == startedDir, dir == executionRecordsDir:
+	case dir == startedDir, dir == executionRecordsDir, dir == imageRecordsDir, dir == imageReceiptsDir:
 		use = func([]byte, string) {}
 	default:
 		return

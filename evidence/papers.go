@@ -16,6 +16,8 @@ const (
 	diagnosticsDir      = "host/diagnostics/"
 	submissionsDir      = "host/submissions/sessions/"
 	stateReceiptsDir    = "state/receiver/receipts/"
+	imageRecordsDir     = "host/image-evidence/records/action/" // as copied to prove a picture
+	imageReceiptsDir    = "host/image-evidence/receiver/receipts/"
 	startedDir          = "state/receiver/started/"
 	executionRecordsDir = "state/records/execution/"
 )
