@@ -57,4 +57,5 @@ var castMutants = []mutant{
 	{"a call overtakes another on the way to its lane", doorsFile, "case <-own:\n\t\treturn leave, nil", "default:\n\t\treturn leave, nil", relayTest},
 	{"a guest is paused twice", partsFile, "err != nil || e.settled {", "err != nil {", "actors/TestAnOperationThatHangsIsCutOffAndItsGuestPausedAllTheSame"},
 	{"the lease is not renewed during an operation", laneFile, "\t\tl.renew()\n\t}\n\tresult, err", "\t}\n\tresult, err", "actors/TestGuestsOfAnEarlierProcessAreShownAtOnceAndTakenUpByTheFirstCall"},
+	{"a release after the grace begins with all its time", laneFile, "\tl.hurry(next)\n", "", "actors/TestARunThatOutlivesTheGraceIsCancelledAndItsGuestDestroyedAtOnce"},
 }
