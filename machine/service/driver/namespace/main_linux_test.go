@@ -19,6 +19,12 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == serviceArg {
 		os.Exit(runService(os.Args[2], os.Args[3]))
 	}
+	if len(os.Args) > 2 && os.Args[1] == checkArg {
+		os.Exit(runCheck(os.Args[2]))
+	}
+	if len(os.Args) > 1 && os.Args[1] == listArg {
+		os.Exit(runList())
+	}
 	code := m.Run()
 	if err := goleak.Find(); err != nil && code == 0 {
 		fmt.Fprintln(os.Stderr, err)
