@@ -28,8 +28,13 @@
 // dies before. A process is signalled only through a pidfd taken before its identity was proved.
 //
 // A guest's mark, a hash of its service's state folder, stands in the arguments of its init and in the names of its
-// control groups, so that Sweep finds what its own service left, and only that. The mounts and networks of a guest end
-// with its last process; nothing of them is ever on the host.
+// control groups, so that Sweep finds what its own service left. The mounts and networks of a guest end with its last
+// process; nothing of them is ever on the host.
+//
+// The names of control groups, and of the folders of checks made without a state folder, also say which process made
+// them, by pid, start time and pid namespace. So what is empty because its maker died is told from what is empty because
+// its maker is about to fill it, and any service of the user removes the former. Of another service's guests Sweep ends
+// none. List and Sweep see what belongs to the user who asks, and nobody else's.
 //
 // # Limits
 //

@@ -14,8 +14,8 @@ const (
 	listedRemnant = "remnant" // no init, but control groups that are not removed
 )
 
-// List returns every guest of this user of which the kernel still shows something, whichever service made it and without
-// asking any: the proof of a destruction is that a name is not in it. A guest's mounts and network are in namespaces that
+// List returns every guest of this user, and of no other, of which the kernel still shows something, whichever service
+// made it and without asking any: the proof of a destruction is that a name is not in it. A guest's mounts and network are in namespaces that
 // end with its last process, so processes and control groups are all there can be.
 func List(ctx context.Context) ([]driver.Listed, error) {
 	inits, err := findInits()
