@@ -56,10 +56,11 @@ type Fact struct {
 	Bytes  int64  `json:"bytes"`
 }
 
-// Size of a tree.
+// Size of a tree. The sum of sparse files that no disk could hold stops at the largest number.
 type Size struct {
-	Bytes int64 `json:"bytes"`
-	Files int64 `json:"files"`
+	Bytes   int64 `json:"bytes"`
+	Files   int64 `json:"files"`
+	Largest int64 `json:"largest,omitempty"` // of one file; 0 also from a runtime that does not tell
 }
 
 // Hello says what the runtime is; SHA256 is of its own file.

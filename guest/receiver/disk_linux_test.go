@@ -71,6 +71,11 @@ func TestFullDiskRefusesBeforeTheDispatch(t *testing.T) {
 	if g.count("ran") != 0 {
 		t.Error("it ran")
 	}
+	for _, part := range []string{"no space left", "nothing was run", "relay_script with diagnostic: true"} {
+		if !strings.Contains(receipt.Outcome.Diagnostic, part) {
+			t.Errorf("diagnostic is %q, want %q in it", receipt.Outcome.Diagnostic, part)
+		}
+	}
 	if err := unix.Mount("", g.path, "", unix.MS_REMOUNT, "size=64m"); err != nil {
 		t.Fatal(err)
 	}

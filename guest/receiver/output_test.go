@@ -133,3 +133,44 @@ func TestStreamWithoutAFileStillHasItsText(t *testing.T) {
 		t.Errorf("%v %v", beyond, err)
 	}
 }
+
+// A receipt that cannot be written says why: a folder that is gone is no full disk.
+func TestReceiptThatCannotBeWrittenSaysWhy(t *testing.T) {
+	g := newGuest(t)
+	hook := func(at string) {
+		if at == pointRetained {
+			if err := os.RemoveAll(g.join("state", "receiver", "receipts")); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	req := g.push(protocol.Shell, "exit 4")
+	receipt := g.run(req, Options{Capturer: &fakeCapturer{}, Hook: hook})
+	want(t, receipt, protocol.Uncertain, "")
+	for _, part := range []string{"receipt could not be written", "no such file or directory", "exit code 4"} {
+		if !strings.Contains(receipt.Outcome.Diagnostic, part) {
+			t.Errorf("diagnostic is %q, want %q in it", receipt.Outcome.Diagnostic, part)
+		}
+	}
+	if strings.Contains(receipt.Outcome.Diagnostic, "room") {
+		t.Errorf("diagnostic is %q, and the disk is not full", receipt.Outcome.Diagnostic)
+	}
+}
+
+// A measured tree names its largest file, and the sum of sparse files stops where numbers end.
+func TestMeasureOfSparseFilesStaysTrue(t *testing.T) {
+	root := t.TempDir()
+	const huge = 1 << 43
+	for _, name := range []string{"a", "b"} {
+		path := filepath.Join(root, name)
+		write(t, path, "")
+		if err := os.Truncate(path, huge); err != nil {
+			t.Skipf("this file system takes no sparse file of %d bytes: %v", int64(huge), err)
+		}
+	}
+	write(t, filepath.Join(root, "c"), "c")
+	size, err := measure(root, root)
+	if err != nil || size != (protocol.Size{Bytes: 2*huge + 1, Files: 3, Largest: huge}) {
+		t.Errorf("size %+v, %v", size, err)
+	}
+}

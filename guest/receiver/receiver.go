@@ -102,7 +102,7 @@ func (r *receiver) answer(ctx context.Context) (protocol.Receipt, string) {
 	case errors.Is(err, errBusy):
 		return r.turnAway(refuse(protocol.ReasonBusy, "%v; nothing was run: try again when it has ended", errBusy))
 	case err != nil:
-		return r.turnAway(refuse(protocol.ReasonStorage, "%v; nothing was run", err))
+		return r.turnAway(noStorage(err))
 	}
 	defer lock.release()
 	return r.locked(ctx, lock, before)
@@ -116,21 +116,20 @@ func (r *receiver) locked(ctx context.Context, lock *lock, before owner) (protoc
 	journal, history, err := r.openJournal()
 	if err != nil {
 		damaged := (*evidence.DamagedError)(nil)
-		reason := protocol.ReasonStorage
 		if errors.As(err, &damaged) {
-			reason = protocol.ReasonDamaged
+			return r.turnAway(refuse(protocol.ReasonDamaged, "%v; nothing was run", err))
 		}
-		return r.turnAway(refuse(reason, "%v; nothing was run", err))
+		return r.turnAway(noStorage(err))
 	}
 	defer journal.Close()
 	if err := r.closeBooks(before, journal, history); err != nil {
-		return r.turnAway(refuse(protocol.ReasonStorage, "cannot close the books of the run before: %v; nothing was run", err))
+		return r.turnAway(noStorage(fmt.Errorf("cannot close the books of the run before: %w", err)))
 	}
 	if receipt, path, verdict := r.known(history); verdict != admission.Admit {
 		return receipt, path
 	}
 	if err := lock.own(r.ids.ExecutionID, r.sum); err != nil {
-		return r.turnAway(refuse(protocol.ReasonStorage, "%v; nothing was run", err))
+		return r.turnAway(noStorage(err))
 	}
 	r.opt.Hook(pointOwned)
 	if err := r.claim(""); err != nil {
@@ -221,7 +220,7 @@ func (r *receiver) unclaimed(err error) (protocol.Receipt, string) {
 			return receipt, path
 		}
 	}
-	return r.refused(refuse(protocol.ReasonStorage, "%v; nothing was run", err)), ""
+	return r.refused(noStorage(err)), ""
 }
 
 // turnAway refuses the request without the right to change the recording: it claims the id first, so that nobody can run it
@@ -233,8 +232,16 @@ func (r *receiver) turnAway(no *refusal) (protocol.Receipt, string) {
 	return r.write(r.refused(no))
 }
 
-// write makes a receipt durable. A receipt that is there already stays, and is the answer.
+// write makes a receipt durable. A receipt that is there already stays, and is the answer. The path is empty where that failed.
 func (r *receiver) write(receipt protocol.Receipt) (protocol.Receipt, string) {
+	written, path, err := r.tryWrite(receipt)
+	if err != nil {
+		return receipt, ""
+	}
+	return written, path
+}
+
+func (r *receiver) tryWrite(receipt protocol.Receipt) (protocol.Receipt, string, error) {
 	path := r.receiptPath(receipt.ExecutionID)
 	data, err := compact(receipt)
 	if err == nil {
@@ -242,13 +249,10 @@ func (r *receiver) write(receipt protocol.Receipt) (protocol.Receipt, string) {
 	}
 	if errors.Is(err, fs.ErrExist) {
 		if stored, err := load[protocol.Receipt](path); err == nil && stored != nil {
-			return *stored, path
+			return *stored, path, nil
 		}
 	}
-	if err != nil {
-		return receipt, ""
-	}
-	return receipt, path
+	return receipt, path, err
 }
 
 // openJournal opens the journal and reads what it says of the runs before.
@@ -285,6 +289,12 @@ type refusal struct{ reason, diagnostic string }
 
 func refuse(reason, format string, args ...any) *refusal {
 	return &refusal{reason, fmt.Sprintf(format, args...)}
+}
+
+// noStorage refuses because what must be durable before a dispatch could not be written.
+func noStorage(err error) *refusal {
+	return refuse(protocol.ReasonStorage, "%v; nothing was run. Where the guest's disk is full, relay_script with diagnostic: true still runs a "+
+		"shell command in the guest, for example to delete files", err)
 }
 
 // maxDiagnostic bounds the text of an outcome.

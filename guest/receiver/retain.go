@@ -182,10 +182,18 @@ const spareOutput = 1 << 10
 
 // writeSome writes the receipt, or as much of it as the disk takes.
 func (r *run) writeSome(receipt protocol.Receipt) (protocol.Receipt, string) {
-	if written, path := r.write(receipt); path != "" || receipt.Outcome.Kind == protocol.Refused {
+	written, path, err := r.tryWrite(receipt)
+	if err == nil {
 		return written, path
 	}
-	receipt.Outcome = protocol.Outcome{Kind: protocol.Uncertain, Diagnostic: "the disk has no room for the receipt"}
+	if receipt.Outcome.Kind == protocol.Refused {
+		return receipt, ""
+	}
+	why := []string{receipt.Outcome.Diagnostic, fmt.Sprintf("the receipt could not be written whole: %v", err)}
+	if s := receipt.Outcome.ExitStatus; s != nil {
+		why = []string{why[1], "it ended with " + exitText(*s)}
+	}
+	receipt.Outcome = protocol.Outcome{Kind: protocol.Uncertain, Diagnostic: bounded(strings.Join(why, "; "), spareOutput)}
 	short := receipt
 	for _, text := range []**string{&short.Stdout, &short.Stderr} {
 		if *text != nil && len(**text) > spareOutput {

@@ -82,7 +82,7 @@ func (r *run) route() *refusal {
 	line.AnnotationType, line.Because, line.Step, line.TimeoutMs = "routing-decision", r.req.Because, &step, r.req.TimeoutMs
 	line.Snapshots = &r.req.Snapshots
 	if err := r.append(line); err != nil {
-		return refuse(protocol.ReasonStorage, "%v; nothing was run", err)
+		return noStorage(err)
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func (r *run) prepare(ctx context.Context) *refusal {
 		return refuse(protocol.ReasonSpawn, "the script's folder %s is not there; nothing was run", r.req.Cwd)
 	}
 	if r.room, err = newReserve(filepath.Join(r.root, lockDir, "reserve")); err != nil {
-		return refuse(protocol.ReasonStorage, "%v; nothing was run", err)
+		return noStorage(err)
 	}
 	line := r.event("execution-start", stateAdmitted)
 	line.Argv, line.Cwd, line.TimeoutMs, line.Group = r.argv, r.req.Cwd, r.req.TimeoutMs, r.req.Snapshots.Group
@@ -112,7 +112,7 @@ func (r *run) prepare(ctx context.Context) *refusal {
 	line.Step = &step
 	line.ScriptIdentity = &scriptIdentity{SHA256: s.SHA256, Bytes: s.Bytes, Language: r.req.Language, RemotePath: s.Path, Origin: s.Origin, Name: s.Name}
 	if err := r.append(line); err != nil {
-		return refuse(protocol.ReasonStorage, "%v; nothing was run", err)
+		return noStorage(err)
 	}
 	r.opt.Hook(pointVerified)
 	r.groups = r.groups.Begin(r.ids, r.req.Snapshots.Group)
@@ -143,11 +143,11 @@ func (r *run) admit(ctx context.Context) *refusal {
 	line := r.action("action-start", stateAdmitted)
 	line.StepID, line.Title, line.InputMode, line.SnapshotPlan = r.req.Step.ID, r.req.Step.Title, r.inputMode(), &r.plan
 	if err := r.append(line); err != nil {
-		return refuse(protocol.ReasonStorage, "%v; nothing was run", err)
+		return noStorage(err)
 	}
 	r.begun = true
 	if err := r.writeAction(stateAdmitted, nil, ""); err != nil {
-		return refuse(protocol.ReasonStorage, "%v; nothing was run", err)
+		return noStorage(err)
 	}
 	r.opt.Hook(pointBegun)
 	if r.plan.Before {
@@ -162,7 +162,7 @@ func (r *run) admit(ctx context.Context) *refusal {
 // dispatch runs the script, once.
 func (r *run) dispatch(ctx context.Context) (*ended, *refusal) {
 	if err := r.lock.enter(phaseDispatch, nil); err != nil {
-		return nil, refuse(protocol.ReasonStorage, "%v; nothing was run", err)
+		return nil, noStorage(err)
 	}
 	r.opt.Hook(pointDispatch)
 	e := &ended{stdout: r.stream("stdout"), stderr: r.stream("stderr")}

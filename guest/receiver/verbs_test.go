@@ -87,7 +87,7 @@ func TestVerbsMakeMeasureAndRemove(t *testing.T) {
 	}
 	write(t, root+"/c/d/one", "12345")
 	write(t, root+"/c/two", "")
-	if size, err := ask[protocol.Size](t, protocol.VerbSize, root, root+"/c"); err != nil || size != (protocol.Size{Bytes: 5, Files: 2}) {
+	if size, err := ask[protocol.Size](t, protocol.VerbSize, root, root+"/c"); err != nil || size != (protocol.Size{Bytes: 5, Files: 2, Largest: 5}) {
 		t.Errorf("%+v %v", size, err)
 	}
 	fact, err := ask[protocol.Fact](t, protocol.VerbFact, root, root+"/c/d/one")

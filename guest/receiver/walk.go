@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -83,7 +84,8 @@ func measure(root, tree string) (protocol.Size, error) {
 	var s protocol.Size
 	err := walk(root, tree, func(_ *os.File, _, _ string, size int64) error {
 		s.Files++
-		s.Bytes += size
+		s.Bytes += min(size, math.MaxInt64-s.Bytes)
+		s.Largest = max(s.Largest, size)
 		return nil
 	})
 	return s, err
