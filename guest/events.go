@@ -18,6 +18,8 @@ const (
 	eventAcquireRefused       = "acquire-refused"
 	eventGuestReadiness       = "guest-readiness"
 	eventStage                = "stage"
+	eventStageLost            = "stage-lost"
+	eventRuntimeRepaired      = "runtime-repaired"
 	eventExtract              = "extract"
 	eventExtractionIncomplete = "extraction-incomplete"
 	eventWorkspaceIncomplete  = "workspace-incomplete"

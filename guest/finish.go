@@ -136,10 +136,7 @@ func (g *Guest) seal(ctx context.Context, incomplete []IncompleteExtraction) err
 func (g *Guest) collectState(ctx context.Context) error {
 	r := g.rec()
 	staged := filepath.Join(g.attemptDir(), "state")
-	_, reused, err := g.pullTree(ctx, treePull{
-		source: r.guest("state"), target: staged, candidates: g.stateCandidates,
-		gate: func(total int64) error { return freeSpace(r.HostRoot, total) },
-	})
+	_, reused, err := g.pullTree(ctx, treePull{source: r.guest("state"), target: staged, candidates: g.stateCandidates})
 	if err != nil {
 		return fmt.Errorf("cannot bring the recording over: %w", err)
 	}

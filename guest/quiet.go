@@ -24,7 +24,10 @@ func (g *Guest) quiet(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, quietWait+quietSlack)
 	defer cancel()
 	var idle protocol.Idle
-	err := g.verb(bounded, 0, &idle, protocol.VerbIdle, g.rec().GuestRoot, strconv.FormatInt(quietWait.Milliseconds(), 10))
+	err := g.idle(bounded, &idle, 0)
+	if err == nil && idle.Busy {
+		err = g.idle(bounded, &idle, quietWait)
+	}
 	var failure *protocol.Failure
 	switch {
 	case errors.As(err, &failure) && failure.Code == protocol.CodeInvalid:
@@ -37,6 +40,12 @@ func (g *Guest) quiet(ctx context.Context) error {
 		return g.stillRuns(firstOf(idle.ExecutionID, g.unsettled(), "a run that is not known here"))
 	}
 	return nil
+}
+
+// idle asks whether a run is in progress, and lets the guest wait for its end.
+func (g *Guest) idle(ctx context.Context, answer *protocol.Idle, wait time.Duration) error {
+	*answer = protocol.Idle{}
+	return g.verbWithin(ctx, verbShort+wait, answer, protocol.VerbIdle, g.rec().GuestRoot, strconv.FormatInt(wait.Milliseconds(), 10))
 }
 
 func (g *Guest) stillRuns(what string) error {

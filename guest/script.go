@@ -192,7 +192,7 @@ func scriptID(s protocol.Script) string {
 // dispatch pushes, starts the receiver once, and reads its receipt.
 func (g *Guest) dispatch(ctx context.Context, r run) verdict {
 	if err := g.pushRun(ctx, r); err != nil {
-		return verdict{outcome: refusedByHost("the run was not started: %v", err)}
+		return verdict{outcome: refusedByHost("the run was not started: %v%s", err, fullDiskHint(err))}
 	}
 	name, err := g.machineName()
 	if err != nil {
@@ -207,6 +207,18 @@ func (g *Guest) dispatch(ctx context.Context, r run) verdict {
 		return verdict{outcome: uncertain("the run was started and its answer was lost: %v", err)}
 	}
 	return g.collect(ctx, r, result)
+}
+
+// fullDiskHint is the way out when a push or its preparation failed in the guest: most often its disk is full.
+func fullDiskHint(err error) string {
+	var failure *protocol.Failure
+	var answer *machine.Error
+	full := errors.As(err, &failure) && failure.Code == protocol.CodeSpace ||
+		errors.As(err, &answer) && answer.Op == machine.OpPush && answer.Code == machine.CodeTransferFailed
+	if !full {
+		return ""
+	}
+	return ". Where the guest's disk is full, relay_script with diagnostic: true still runs a shell command in the guest, for example to delete files"
 }
 
 func (g *Guest) pushRun(ctx context.Context, r run) error {

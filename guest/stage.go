@@ -27,6 +27,7 @@ type StageResult struct {
 	Snapshots    SnapshotsReport    `json:"snapshots"`
 	Runtime      *protocol.Hello    `json:"runtime,omitempty"`
 	Capabilities ImageCapabilitySet `json:"capabilities"`
+	Lost         string             `json:"lost,omitempty"` // of a repeated staging: what the guest had and has no more
 }
 
 // StagedFile is one file that was pushed and proved to have arrived.
@@ -46,13 +47,14 @@ type stageItem struct {
 
 // Stage makes the guest ready for scripts: the runtime, support files and an optional workspace, each proved by its hash in the
 // guest, and the decision whether runs are captured. The mark that it is staged is the last thing written, so a failure
-// anywhere leaves a guest that can be staged again. On a staged guest only corrected executable paths are taken; nothing is pushed.
+// anywhere leaves a guest that can be staged again. On a staged guest only corrected executable paths are taken, and a runtime that is
+// gone or altered is pushed again; when more than that is gone the result is a failed one that says what is lost.
 func (g *Guest) Stage(ctx context.Context, in StageInput) (Result, error) {
 	result, err := g.stage(ctx, in)
 	if err != nil {
 		return Result{}, g.fail("stage", err)
 	}
-	return Result{Value: result}, nil
+	return Result{Value: result, Failed: result.Lost != ""}, nil
 }
 
 func (g *Guest) stage(ctx context.Context, in StageInput) (StageResult, error) {
@@ -63,7 +65,7 @@ func (g *Guest) stage(ctx context.Context, in StageInput) (StageResult, error) {
 		return StageResult{}, err
 	}
 	if g.rec().Staged {
-		return g.correct(in)
+		return g.restage(ctx, in)
 	}
 	files, items, err := g.stageItems(in)
 	if err != nil {
@@ -86,8 +88,8 @@ func (g *Guest) stage(ctx context.Context, in StageInput) (StageResult, error) {
 }
 
 // correct takes corrected paths on a staged guest. Nothing is sent; the recording goes on.
-func (g *Guest) correct(in StageInput) (StageResult, error) {
-	err := g.update(func(r *Record) {
+func (g *Guest) correct(in StageInput) error {
+	return g.update(func(r *Record) {
 		r.Node = firstOf(in.NodePath, r.Node)
 		if in.CuaDriver == "" || r.Capture == nil || r.Capture.Capture != protocol.CaptureCuaDriver {
 			return
@@ -96,13 +98,11 @@ func (g *Guest) correct(in StageInput) (StageResult, error) {
 		capture.Driver = in.CuaDriver
 		r.Capture, r.CuaDriver = &capture, in.CuaDriver
 	})
-	return g.stageResult(nil, nil), err
 }
 
 // stageAll is a first or repeated staging: everything is pushed anew.
 func (g *Guest) stageAll(ctx context.Context, files *project, items []stageItem, target guestTarget) (StageResult, error) {
-	r := g.rec()
-	if err := g.plain(ctx, "/bin/mkdir", "-p", "-m", "700", r.GuestRoot, r.workspace(), r.guest("state"), r.guest("support")); err != nil {
+	if err := g.makeGuestDirs(ctx); err != nil {
 		return StageResult{}, err
 	}
 	hello, err := g.pushRuntime(ctx, target)
@@ -124,7 +124,7 @@ func (g *Guest) stageAll(ctx context.Context, files *project, items []stageItem,
 			return StageResult{}, err
 		}
 	}
-	if err := g.log(eventStage, "", map[string]any{"runtime": hello, "files": pushed, "snapshots": r.captureReport()}); err != nil {
+	if err := g.log(eventStage, "", map[string]any{"runtime": hello, "files": pushed, "snapshots": g.rec().captureReport()}); err != nil {
 		return StageResult{}, err
 	}
 	session, err := g.startRecording()
@@ -257,6 +257,12 @@ func stageBounds(items []stageItem) error {
 	return nil
 }
 
+// makeGuestDirs makes the guest root and its folders, where they are not there.
+func (g *Guest) makeGuestDirs(ctx context.Context) error {
+	r := g.rec()
+	return g.plain(ctx, "/bin/mkdir", "-p", "-m", "700", r.GuestRoot, r.workspace(), r.guest("state"), r.guest("support"))
+}
+
 // pushProject pushes one project file, by way of a private copy.
 func (g *Guest) pushProject(ctx context.Context, files *project, item stageItem) (protocol.Fact, error) {
 	if err := os.MkdirAll(g.temp(), 0o700); err != nil {
@@ -271,20 +277,29 @@ func (g *Guest) pushProject(ctx context.Context, files *project, item stageItem)
 	return fact, g.push(ctx, private, item.remote, fact)
 }
 
-// pushRuntime brings the guest runtime over. Before it is there only the guest's own mkdir and chmod can help; then it tells
-// its own hash.
-func (g *Guest) pushRuntime(ctx context.Context, target guestTarget) (*protocol.Hello, error) {
+// localRuntime is the guest runtime for the guest's system, on this host.
+func (g *Guest) localRuntime(target guestTarget) (string, protocol.Fact, error) {
 	local, err := g.s.opt.Runtime(target.goos, target.goarch)
 	if err != nil {
-		return nil, fmt.Errorf("cannot stage guest %q: there is no guest runtime for %s/%s: %w", g.name, target.goos, target.goarch, err)
+		return "", protocol.Fact{}, fmt.Errorf("cannot stage guest %q: there is no guest runtime for %s/%s: %w", g.name, target.goos, target.goarch, err)
 	}
 	local, err = filepath.EvalSymlinks(local)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the guest runtime: %w", err)
+		return "", protocol.Fact{}, fmt.Errorf("cannot read the guest runtime: %w", err)
 	}
 	fact, err := hashFile(local)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the guest runtime: %w", err)
+		return "", protocol.Fact{}, fmt.Errorf("cannot read the guest runtime: %w", err)
+	}
+	return local, fact, nil
+}
+
+// pushRuntime brings the guest runtime over. Before it is there only the guest's own mkdir and chmod can help; then it tells
+// its own hash.
+func (g *Guest) pushRuntime(ctx context.Context, target guestTarget) (*protocol.Hello, error) {
+	local, fact, err := g.localRuntime(target)
+	if err != nil {
+		return nil, err
 	}
 	remote := g.rec().guest(protocol.RuntimeName)
 	if err := g.copyIn(ctx, local, remote); err != nil {

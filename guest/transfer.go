@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sort"
+	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -17,7 +18,9 @@ import (
 
 // Limits of the guest runtime's verbs and of transfers.
 const (
-	verbTimeout      = 120 * time.Second
+	verbShort        = 15 * time.Second       // of a verb that looks at one thing or reads few bytes
+	verbShortBytes   = 64 << 20               // which verbShort is enough for, with time to spare
+	verbTimeout      = 120 * time.Second      // of a verb that reads many files or many bytes
 	verbPerMiB       = 125 * time.Millisecond // hashing at 8 MiB/s
 	transferAttempts = 3
 	transferWait     = 250 * time.Millisecond // times the attempt
@@ -26,18 +29,29 @@ const (
 // errChanged means that a source was not the same after its transfer.
 var errChanged = errors.New("the source changed while it was transferred")
 
-// verb runs one verb of the guest runtime, once, and decodes its answer. A failure that the runtime reports is a *protocol.Failure.
+// verb runs one verb of the guest runtime, once, and decodes its answer. bytes is what it has to read, as far as that is known. A failure
+// that the runtime reports is a *protocol.Failure, and no answer at all a *runtimeError.
 func (g *Guest) verb(ctx context.Context, bytes int64, answer any, args ...string) error {
+	return g.verbWithin(ctx, verbTime(args[0], bytes), answer, args...)
+}
+
+func (g *Guest) verbWithin(ctx context.Context, limit time.Duration, answer any, args ...string) error {
 	name, err := g.machineName()
 	if err != nil {
 		return err
 	}
 	argv := append([]string{g.rec().guest(protocol.RuntimeName)}, args...)
-	result, err := g.s.opt.API.Exec(ctx, name, machine.ExecRequest{Argv: argv, Timeout: verbTime(bytes)})
+	result, err := g.s.opt.API.Exec(ctx, name, machine.ExecRequest{Argv: argv, Timeout: limit})
+	if answer := timedOut(err); answer != nil {
+		return &runtimeError{verb: args[0], saw: fmt.Sprintf("no end within %v", limit), output: answer.Output, cause: err}
+	}
 	if err != nil {
 		return fmt.Errorf("cannot run %s in the guest: %w", args[0], err)
 	}
 	if err := protocol.ParseAnswer(result.Output, answer); err != nil {
+		if errors.Is(err, protocol.ErrNoAnswer) {
+			return &runtimeError{verb: args[0], saw: fmt.Sprintf("exit %d and no answer", result.Code), output: result.Output, cause: err}
+		}
 		return fmt.Errorf("the guest's %s failed (exit %d): %w", args[0], result.Code, err)
 	}
 	if result.Code != 0 {
@@ -46,9 +60,35 @@ func (g *Guest) verb(ctx context.Context, bytes int64, answer any, args ...strin
 	return nil
 }
 
-func verbTime(bytes int64) time.Duration {
+// verbTime is how long a verb may take. Only those that may have much to read get much time: a guest whose runtime was replaced by a
+// program that never ends must not hold every call.
+func verbTime(verb string, bytes int64) time.Duration {
+	if verb != protocol.VerbScan && verb != protocol.VerbArchive && bytes <= verbShortBytes {
+		return verbShort
+	}
 	return verbTimeout + time.Duration(bytes/(1<<20))*verbPerMiB
 }
+
+// runtimeError means that the program in the runtime's place does not answer as the runtime does.
+type runtimeError struct {
+	verb, saw string
+	output    string
+	cause     error
+}
+
+func (e *runtimeError) Error() string {
+	text := fmt.Sprintf("the guest's runtime does not answer as it should and may have been removed or replaced: %s gave %s (%v)", e.verb, e.saw, e.cause)
+	if output := strings.TrimSpace(clip(e.output, maxRuntimeOutput)); output != "" {
+		text += fmt.Sprintf(", and its output ends with %q", output)
+	}
+	return text + "; relay_script with diagnostic: true runs a shell command without the runtime to look at the guest, relay_stage pushes a runtime that is gone or " +
+		"altered again, and relay_release gives the guest up"
+}
+
+func (e *runtimeError) Unwrap() error { return e.cause }
+
+// maxRuntimeOutput is how much of what came instead of an answer is shown, bytes.
+const maxRuntimeOutput = 200
 
 // retry runs one transfer up to three times, again only when the failure is of the connection or the service. Every retry is
 // an event; one that cannot be written ends the transfer with both errors.

@@ -15,24 +15,36 @@ import (
 
 	"github.com/seed-1e4c9d81/mcp-relay/evidence"
 	"github.com/seed-1e4c9d81/mcp-relay/guest/protocol"
+	"github.com/seed-1e4c9d81/mcp-relay/machine"
 )
 
 // archivePathBudget is how many bytes of paths one archive command carries.
 const archivePathBudget = 64 << 10
+
+// archiveBudget is how many bytes of content one archive carries at most, unless a single file has more: with its frames it stays below
+// what a transfer may be.
+const archiveBudget = machine.MaxTransfer / 2
 
 // treePull is one verified pull of a guest file or folder to a fresh place on the host.
 type treePull struct {
 	source     string                       // in the guest
 	target     string                       // on the host; must not exist
 	candidates func(protocol.Fact) []string // host files that may hold the same bytes; may be nil
-	gate       func(total int64) error      // asked before the first byte; may be nil
 	names      bool                         // refuse names that an evidence package cannot carry
 }
 
-// pullTree brings a guest file or folder over: scan, gate, reuse of host copies, archives, and then both sides are compared
-// with the scan, so nothing is missing, changed or added. It answers the facts and how many files came from the host.
+// pullTree brings a guest file or folder over. Its size is compared with the room on the host before a byte of it is read; then scan,
+// reuse of host copies, archives, and at last both sides are compared with the scan, so nothing is missing, changed or added. It
+// answers the facts and how many files came from the host.
 func (g *Guest) pullTree(ctx context.Context, p treePull) (facts []protocol.Fact, reused int, err error) {
-	facts, total, err := g.scan(ctx, p.source)
+	size, err := g.measure(ctx, p.source)
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := g.affordable(size); err != nil {
+		return nil, 0, err
+	}
+	facts, size, err = g.scan(ctx, p.source, size.Bytes)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -41,10 +53,8 @@ func (g *Guest) pullTree(ctx context.Context, p treePull) (facts []protocol.Fact
 			return nil, 0, err
 		}
 	}
-	if p.gate != nil {
-		if err := p.gate(total); err != nil {
-			return nil, 0, err
-		}
+	if err := g.affordable(size); err != nil { // it may have grown
+		return nil, 0, err
 	}
 	if len(facts) == 1 && facts[0].Path == "" {
 		return facts, 0, g.pullKnown(ctx, p.source, p.target, facts[0])
@@ -66,7 +76,7 @@ func (g *Guest) pullTree(ctx context.Context, p treePull) (facts []protocol.Fact
 	if !slices.Equal(here, facts) {
 		return nil, 0, fmt.Errorf("checksum mismatch: what was pulled from %s is not what the guest has", p.source)
 	}
-	again, _, err := g.scan(ctx, p.source)
+	again, _, err := g.scan(ctx, p.source, size.Bytes)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -76,52 +86,72 @@ func (g *Guest) pullTree(ctx context.Context, p treePull) (facts []protocol.Fact
 	return facts, len(facts) - len(rest), syncTree(p.target)
 }
 
-// scan lists a guest file or folder, hashed in the guest. The list travels as a file of its own.
-func (g *Guest) scan(ctx context.Context, tree string) ([]protocol.Fact, int64, error) {
-	root := g.rec().GuestRoot
+// measure asks how large a guest file or folder is. Nothing of it is read.
+func (g *Guest) measure(ctx context.Context, tree string) (protocol.Size, error) {
 	var size protocol.Size
-	if err := g.verb(ctx, 0, &size, protocol.VerbSize, root, tree); err != nil {
-		return nil, 0, err
+	err := g.verb(ctx, 0, &size, protocol.VerbSize, g.rec().GuestRoot, tree)
+	return size, err
+}
+
+// affordable refuses a pull that cannot work: a file that no transfer carries, or more than the evidence's volume has room for. A
+// sparse file of any size costs a guest nothing.
+func (g *Guest) affordable(size protocol.Size) error {
+	largest := size.Largest
+	if size.Files == 1 {
+		largest = size.Bytes // also of a runtime that does not tell the largest file
 	}
+	if largest > machine.MaxTransfer {
+		return fmt.Errorf("a file of %d bytes is larger than a transfer may be: at most %d bytes, %d too many; nothing was read or pulled and the machine is kept: "+
+			"make it smaller or delete it in the guest with relay_script, or call relay_release", largest, int64(machine.MaxTransfer), largest-machine.MaxTransfer)
+	}
+	return freeSpace(g.rec().HostRoot, size.Bytes)
+}
+
+// scan lists a guest file or folder of about so many bytes, hashed in the guest. The list travels as a file of its own.
+func (g *Guest) scan(ctx context.Context, tree string, bytes int64) ([]protocol.Fact, protocol.Size, error) {
+	var none protocol.Size
+	root := g.rec().GuestRoot
 	frame := root + "/.inventory-" + newUUID() + ".json"
 	defer g.removeInGuest(ctx, frame)
 	var want protocol.Fact
-	if err := g.verb(ctx, size.Bytes, &want, protocol.VerbScan, root, tree, frame); err != nil {
-		return nil, 0, err
+	if err := g.verb(ctx, bytes, &want, protocol.VerbScan, root, tree, frame); err != nil {
+		return nil, none, err
 	}
 	partial, err := g.pullTemp(ctx, frame)
 	if err != nil {
-		return nil, 0, err
+		return nil, none, err
 	}
 	defer os.Remove(partial)
 	got, err := hashFile(partial)
 	if err != nil || !same(got, want) {
-		return nil, 0, errors.Join(fmt.Errorf("checksum mismatch: the list of %s did not arrive as the guest wrote it", tree), err)
+		return nil, none, errors.Join(fmt.Errorf("checksum mismatch: the list of %s did not arrive as the guest wrote it", tree), err)
 	}
 	return readFacts(partial)
 }
 
 // readFacts decodes a scan and applies its rules: unique safe relative paths, or one file with an empty path.
-func readFacts(file string) ([]protocol.Fact, int64, error) {
+func readFacts(file string) ([]protocol.Fact, protocol.Size, error) {
+	var size protocol.Size
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return nil, 0, err
+		return nil, size, err
 	}
 	var facts []protocol.Fact
 	if err := json.Unmarshal(data, &facts); err != nil {
-		return nil, 0, fmt.Errorf("cannot read the guest's list of files: %w", err)
+		return nil, size, fmt.Errorf("cannot read the guest's list of files: %w", err)
 	}
 	sortFacts(facts)
-	var total int64
 	for i, fact := range facts {
 		single := fact.Path == "" && len(facts) == 1
 		repeated := i > 0 && facts[i-1].Path == fact.Path
 		if fact.Bytes < 0 || len(fact.SHA256) != 64 || repeated || !single && !localPath(fact.Path) {
-			return nil, 0, fmt.Errorf("the guest's list of files holds an unusable entry %q", fact.Path)
+			return nil, size, fmt.Errorf("the guest's list of files holds an unusable entry %q", fact.Path)
 		}
-		total += fact.Bytes
+		size.Files++
+		size.Bytes += fact.Bytes
+		size.Largest = max(size.Largest, fact.Bytes)
 	}
-	return facts, total, nil
+	return facts, size, nil
 }
 
 // localPath says that rel stays below whatever it is joined to.
@@ -202,9 +232,10 @@ func (g *Guest) pullFiles(ctx context.Context, p treePull, facts []protocol.Fact
 }
 
 func archiveChunk(facts []protocol.Fact) []protocol.Fact {
-	n, bytes := 0, 0
-	for n < len(facts) && (n == 0 || bytes+len(facts[n].Path)+1 <= archivePathBudget) {
-		bytes += len(facts[n].Path) + 1
+	n, names, content := 0, 0, int64(0)
+	for n < len(facts) && (n == 0 || names+len(facts[n].Path)+1 <= archivePathBudget && content+facts[n].Bytes <= archiveBudget) {
+		names += len(facts[n].Path) + 1
+		content += facts[n].Bytes
 		n++
 	}
 	return facts[:n]
@@ -218,7 +249,7 @@ func freeSpace(dir string, needed int64) error {
 	}
 	free := int64(st.Bavail) * int64(st.Bsize)
 	if needed > free {
-		return fmt.Errorf("not enough room for the evidence in %s: %d bytes needed, %d free, %d short; nothing was pulled and the machine is kept: make room and try again",
+		return fmt.Errorf("not enough room for the evidence in %s: %d bytes needed, %d free, %d short; nothing was read or pulled and the machine is kept: make room and try again",
 			dir, needed, free, needed-free)
 	}
 	return nil
