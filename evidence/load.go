@@ -119,6 +119,9 @@ func (m *material) problem(rule, file string, line int, format string, args ...a
 
 func (m *material) loadJournal() {
 	if _, has := m.digests[journalPath]; !has {
+		if m.neverRan() {
+			return
+		}
 		m.problem("H2", journalPath, 0, "the journal is missing")
 		m.damaged = true
 		return
@@ -140,6 +143,18 @@ func (m *material) loadJournal() {
 	if err != nil {
 		m.journalFault(err)
 	}
+}
+
+// neverRan says that nothing in the package speaks of a run: the receiver writes a journal with the first one, and a machine
+// may be finished before that.
+func (m *material) neverRan() bool {
+	for rel := range m.digests {
+		if strings.HasPrefix(rel, requestsDir) || strings.HasPrefix(rel, guestReceiptsDir) || strings.HasPrefix(rel, hostReceiptsDir) ||
+			strings.HasPrefix(rel, "state/") {
+			return false
+		}
+	}
+	return true
 }
 
 func (m *material) journalFault(err error) {
