@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/seed-1e4c9d81/mcp-relay/machine/service/driver/namespace/cgroup"
 	"github.com/seed-1e4c9d81/mcp-relay/machine/service/driver/namespace/proc"
 )
@@ -42,7 +40,7 @@ func (d *hostDriver) Sweep(ctx context.Context, live map[string]bool) ([]string,
 			continue
 		}
 		if g.mark != d.mark {
-			if unix.Rmdir(g.path) == nil { // not empty after all: then it is not ours to wait for
+			if cgroup.Remove([]string{g.path}, 0) == nil { // not empty after all: then it is not ours to wait for
 				removed = append(removed, "cgroup "+g.path)
 			}
 			continue
