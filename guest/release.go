@@ -20,10 +20,10 @@ func (g *Guest) Release(ctx context.Context) (Result, error) {
 	if g.Gone() {
 		return Result{}, Refuse("guest %q is gone", g.name)
 	}
-	_ = g.log(eventRelease, "", nil) // an event log that fails never stops a destruction
+	unlogged := g.log(eventRelease, "", nil) // an event log that fails is reported and never stops a destruction
 	var lost error
 	if r := g.rec(); r.Staged && r.Delivered == nil {
-		lost = g.salvage(ctx)
+		lost = errors.Join(unlogged, g.salvage(ctx))
 	}
 	if lost != nil {
 		fact := struct {
