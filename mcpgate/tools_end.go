@@ -18,9 +18,9 @@ var relayExtract = tool{
 var relayFinish = tool{
 	name:  "relay_finish",
 	title: "Finish and deliver evidence",
-	description: "Ends a guest with success: extracts the declared outputs, delivers the evidence as a package, verifies every byte of it, destroys the machine, proves it gone and strikes it from the registry. The answer " +
+	description: "Ends a guest with success: extracts the declared outputs, delivers the evidence as a package, verifies every byte of it, destroys the machine and proves it gone. The answer " +
 		"keeps three facts apart: whether the package is delivered and verified, whether the snapshots are complete, and how the runs went. Outputs that were never made are listed and do not stop " +
-		"it; any other failure keeps the machine, and the call may be sent again. Other guests are not touched. Before you give your answer, call this or relay_release for every guest you acquired.",
+		"it; any other failure keeps the machine, and the call may be sent again. While a script still runs in the guest it waits half a minute, then refuses and changes nothing. Other guests are not touched. Before you give your answer, call this or relay_release for every guest you acquired.",
 	hints:      ending,
 	repeatable: true,
 	input:      object{named("the guest to finish")},
@@ -30,7 +30,7 @@ var relayFinish = tool{
 var relayRelease = tool{
 	name:  "relay_release",
 	title: "Release the VM",
-	description: "Gives a guest up: destroys its machine and keeps what evidence there is, without any claim of success. Safe to send again when it failed. Naming a guest that is not held is an error. " +
+	description: "Gives a guest up: destroys its machine and keeps what evidence can be brought over in half a minute, without any claim of success. It also ends a script that still runs. Safe to send again when it failed. Naming a guest that is not held is an error. " +
 		"Other guests are not touched. Before you give your answer, call this or relay_finish for every guest you acquired.",
 	hints:      ending,
 	repeatable: true,

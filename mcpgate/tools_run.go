@@ -23,7 +23,7 @@ var relayScript = tool{
 		{Name: "language", Required: true, Doc: "which runtime of the guest runs it", Shape: text{Enum: []string{"shell", "javascript", "typescript", "python"}}},
 		{Name: "inline", Required: true, Doc: "true: the script is code; false: it is the file localPath", Shape: truth{}},
 		{Name: "code", Doc: "the script itself, with inline true; at most 1 MiB of UTF-8", Shape: text{MaxBytes: maxCode}},
-		{Name: "localPath", Doc: "a file of the project, with inline false", Shape: hostPath},
+		{Name: "localPath", Doc: "a file of the project of at most 8 MiB, with inline false", Shape: hostPath},
 		{Name: "reason", Doc: "why this is run, for the record", Shape: text{Min: 1, Max: 4000, NonBlank: true}},
 		{Name: "step", Doc: "parts of the recorded step that should not be derived", Shape: object{
 			{Name: "id", Doc: "id of the step", Shape: idToken},
