@@ -59,11 +59,7 @@ func (g *Guest) Acquire(ctx context.Context) (Result, error) {
 	if err := ctx.Err(); err != nil {
 		return Result{}, errors.Join(Refuse("the call was cancelled before anything was sent; no machine was allocated"), g.forget())
 	}
-	err := g.update(func(r *Record) {
-		r.AcquisitionInFlight = true
-		r.StartedAt = isoTime(g.now()) // the lease clock runs from before the sending
-	})
-	if err != nil {
+	if err := g.noteService(ctx); err != nil {
 		return Result{}, NoEffect(errors.Join(fmt.Errorf("cannot record the acquisition, nothing was sent and no machine was allocated: %w", err), g.forget()))
 	}
 	lease, err := g.s.opt.API.Acquire(ctx, g.acquireRequest())

@@ -54,7 +54,11 @@ func (g *Guest) findForRelease(ctx context.Context) (none bool, err error) {
 	case len(found) > 1:
 		return false, fmt.Errorf("machine-service shows %d machines with the purpose %s; which is guest %q cannot be told, and it is kept", len(found), g.rec().Purpose, g.name)
 	case g.rec().AcquisitionInFlight:
-		return false, fmt.Errorf("the acquisition of guest %q was sent and its answer lost; machine-service shows no machine for it yet, and it is kept: release it again later", g.name)
+		ended, why, err := g.neverAllocated(ctx)
+		if err == nil && !ended {
+			err = fmt.Errorf("the acquisition of guest %q was sent and its answer lost; machine-service shows no machine for it and the guest is kept: %s", g.name, why)
+		}
+		return ended, err
 	}
 	return true, g.forget()
 }

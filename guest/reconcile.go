@@ -106,7 +106,13 @@ func (g *Guest) findMachine(ctx context.Context) error {
 		}
 		return g.adopt(found[0])
 	case 0:
-		return fmt.Errorf("the acquisition of guest %q was sent and its answer lost; machine-service shows no machine for it yet: try again later, or release it", g.name)
+		ended, why, err := g.neverAllocated(ctx)
+		if err == nil && ended {
+			err = Refuse("the acquisition of guest %q never completed and no machine exists for it, so its name is given up: acquire again", g.name)
+		} else if err == nil {
+			err = fmt.Errorf("the acquisition of guest %q was sent and its answer lost; machine-service shows no machine for it: %s", g.name, why)
+		}
+		return err
 	}
 	return fmt.Errorf("machine-service shows %d machines with the purpose %s; which is guest %q cannot be told, and it is kept", len(found), g.rec().Purpose, g.name)
 }

@@ -37,6 +37,8 @@ type Record struct {
 	FullWorkspace       bool                `json:"fullWorkspace"`
 	Lease               *machine.Lease      `json:"lease,omitempty"`
 	AcquisitionInFlight bool                `json:"acquisitionInFlight,omitempty"`
+	AcquireInstance     string              `json:"acquireInstance,omitempty"` // the process that it was sent to, where the service says
+	AcquireFolder       string              `json:"acquireFolder,omitempty"`
 	Active              bool                `json:"active,omitempty"` // the lease is being renewed
 	GuestState          string              `json:"guestState,omitempty"`
 	ExpiresAt           float64             `json:"expiresAt,omitempty"` // unix seconds, last confirmed

@@ -29,6 +29,8 @@ type Service struct {
 	preempt   map[string]context.CancelFunc
 	contexts  map[string]context.Context
 	remnants  map[string]bool // names the witness goes on listing
+	instance  string
+	folder    string
 }
 
 var _ machine.API = (*Service)(nil)
@@ -53,6 +55,11 @@ func New() *Service {
 
 // SetImages replaces what Images answers.
 func (s *Service) SetImages(images machine.Images) { s.locked(func() { s.images = images }) }
+
+// SetProcess makes Health answer as this process of a service on this state folder.
+func (s *Service) SetProcess(instance, folder string) {
+	s.locked(func() { s.instance, s.folder = instance, folder })
+}
 
 // SetCatalogue replaces what Applications answers.
 func (s *Service) SetCatalogue(c machine.Catalogue) { s.locked(func() { s.catalogue = c }) }
@@ -92,7 +99,9 @@ func (s *Service) Origin() string { return Origin }
 // Health says machine-service.
 func (s *Service) Health(ctx context.Context) (machine.Health, error) {
 	return call(ctx, s, machine.OpHealth, func(context.Context) (machine.Health, error) {
-		return machine.Health{OK: true, Service: machine.ServiceName}, nil
+		h := machine.Health{OK: true, Service: machine.ServiceName}
+		s.locked(func() { h.Instance, h.Folder = s.instance, s.folder })
+		return h, nil
 	})
 }
 
