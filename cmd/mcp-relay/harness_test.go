@@ -285,7 +285,7 @@ func (w *world) remains() []string {
 		}
 		line, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
 		environ, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
-		if bytes.Contains(line, []byte(w.dir)) || bytes.Contains(environ, []byte("MCP_RELAY_STATE_DIR="+w.dir)) {
+		if bytes.Contains(line, []byte(w.dir)) || bytes.Contains(environ, []byte("="+w.dir)) {
 			left = append(left, fmt.Sprintf("process %d: %s", pid, strings.ReplaceAll(string(line), "\x00", " ")))
 		}
 	}

@@ -25,7 +25,12 @@ func TestTheOfficialInspectorDrivesTheServer(t *testing.T) {
 	w := newWorld(t)
 	inspect := func(args ...string) []byte {
 		t.Helper()
-		c := exec.Command(inspector, append([]string{"--cli", binary(t)}, args...)...)
+		// The Inspector hands on only the variables that it is given by name.
+		command := []string{"--cli"}
+		for k, v := range w.env {
+			command = append(command, "-e", k+"="+v)
+		}
+		c := exec.Command(inspector, append(append(command, binary(t)), args...)...)
 		c.Dir = w.project
 		env := map[string]string{"PATH": bin + string(os.PathListSeparator) + os.Getenv("PATH")}
 		for k, v := range w.env {
