@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net"
 	"net/http"
@@ -190,7 +191,11 @@ func (c *Client) Acquire(ctx context.Context, req AcquireRequest) (Lease, error)
 	if err != nil {
 		return Lease{}, fmt.Errorf("cannot acquire: %w: %w", ErrNotSent, err)
 	}
-	body, err := c.post(context.WithoutCancel(ctx), OpAcquire, "/acquire", payload, c.limits.Acquire)
+	header := http.Header{}
+	if req.Instance != "" {
+		header.Set(InstanceHeader, req.Instance)
+	}
+	body, err := c.do(context.WithoutCancel(ctx), OpAcquire, http.MethodPost, "/acquire", payload, header, c.limits.Acquire)
 	if err != nil {
 		return Lease{}, err
 	}
@@ -317,7 +322,7 @@ func itemPath(name, action string) (string, error) {
 }
 
 func (c *Client) get(ctx context.Context, op, path string, limit time.Duration) ([]byte, error) {
-	return c.do(ctx, op, http.MethodGet, path, nil, limit)
+	return c.do(ctx, op, http.MethodGet, path, nil, nil, limit)
 }
 
 func (c *Client) postJSON(ctx context.Context, op, path string, payload any, limit time.Duration) ([]byte, error) {
@@ -329,11 +334,11 @@ func (c *Client) postJSON(ctx context.Context, op, path string, payload any, lim
 }
 
 func (c *Client) post(ctx context.Context, op, path string, payload []byte, limit time.Duration) ([]byte, error) {
-	return c.do(ctx, op, http.MethodPost, path, payload, limit)
+	return c.do(ctx, op, http.MethodPost, path, payload, nil, limit)
 }
 
 // do sends one request, once, and returns the body of a 200.
-func (c *Client) do(ctx context.Context, op, method, path string, payload []byte, limit time.Duration) ([]byte, error) {
+func (c *Client) do(ctx context.Context, op, method, path string, payload []byte, header http.Header, limit time.Duration) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	var connected atomic.Bool
@@ -346,6 +351,7 @@ func (c *Client) do(ctx context.Context, op, method, path string, payload []byte
 	if err != nil {
 		return nil, fmt.Errorf("cannot %s: %w: %w", op, ErrNotSent, err)
 	}
+	maps.Copy(req.Header, header)
 	if payload != nil {
 		req.Header.Set("Content-Type", "application/json")
 		req.GetBody = nil // never sent a second time

@@ -36,6 +36,7 @@ const (
 	CodeTransferTimeout    = "transfer_timeout"
 	CodeOriginRefused      = "origin_refused" // ours: a Host or Origin header that a program on this machine would not send
 	CodeLeaving            = "leaving"        // ours: the service is about to end; nothing was begun
+	CodeOtherInstance      = "other_instance" // ours: the request was meant for another process of the service; nothing was begun
 )
 
 // Facts callers act on, to be tested with errors.Is.

@@ -109,7 +109,13 @@ type AcquireRequest struct {
 	TTL     time.Duration
 	Network string // nat, internet
 	VNC     *bool
+	// Instance, ours: only the process that Health calls so may do it, any other refuses with CodeOtherInstance. "" is any. So it is
+	// known, whatever becomes of the answer, which process has the request or had it.
+	Instance string
 }
+
+// InstanceHeader carries AcquireRequest.Instance: a service that knows nothing of it takes no offence.
+const InstanceHeader = "Machine-Instance"
 
 // ExecRequest runs Argv directly, without a shell, in the guest user's home, with empty stdin. Timeout is rounded up to
 // whole seconds, at least one.

@@ -144,6 +144,8 @@ func (s *Service) Acquire(ctx context.Context, req machine.AcquireRequest) (mach
 func (s *Service) admit(req machine.AcquireRequest) error {
 	image, known := s.images.Images[req.Image]
 	switch {
+	case req.Instance != "" && req.Instance != s.instance:
+		return refuse(machine.OpAcquire, machine.CodeOtherInstance, "the request was meant for another process; nothing was begun")
 	case !purposeGrammar.MatchString(req.Purpose):
 		return refuse(machine.OpAcquire, machine.CodeInvalidRequest, "purpose %q must be 1-64 of a-z, 0-9 and -", req.Purpose)
 	case !known:

@@ -156,6 +156,7 @@ func checkRefusedAcquires(t *testing.T, api machine.API) {
 		{"purpose too long", func(r *machine.AcquireRequest) { r.Purpose = strings.Repeat("a", 65) }, machine.CodeInvalidRequest},
 		{"image nobody has", func(r *machine.AcquireRequest) { r.Image = "no-such-image" }, machine.CodeUnknownImage},
 		{"purpose already leased", func(r *machine.AcquireRequest) { r.Purpose = held.Purpose }, machine.CodeDuplicatePurpose},
+		{"meant for another process", func(r *machine.AcquireRequest) { r.Instance = "another" }, machine.CodeOtherInstance},
 		{"a console nobody offers", func(r *machine.AcquireRequest) { r.VNC = &vnc }, machine.CodeConsoleUnavailable},
 	}
 	for _, c := range cases {

@@ -2,6 +2,7 @@ package service_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -132,6 +133,54 @@ func TestKilledMidAcquire(t *testing.T) {
 	release()
 	s.start(nil)
 	s.wantNothingLeft()
+}
+
+// Whatever an acquire had written and made when its service was killed, the next service has either nothing of it or, once it was
+// running, its lease under the purpose that was asked for.
+func TestKilledAtEachStepOfAnAcquire(t *testing.T) {
+	for _, c := range []struct {
+		name, state string
+		made        bool // the driver had made the machine
+		left        int
+	}{
+		{"it was written down", machine.StatePending, false, 0},
+		{"its making began", machine.StateProvisioning, false, 0},
+		{"it was made", machine.StateProvisioning, true, 0},
+		{"it runs, and the answer is not sent", machine.StateRunning, true, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := crashed(t)
+			kill := serveInChild(t, s)
+			lease := s.acquire("killed")
+			kill()
+			if !c.made {
+				if _, err := s.driver.Sweep(t.Context(), nil); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.RemoveAll(filepath.Join(s.dir, "machines", lease.Name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			path := filepath.Join(s.dir, "state.json")
+			state, err := os.ReadFile(path)
+			was := []byte(`"state": "running"`)
+			if err != nil || bytes.Count(state, was) != 1 {
+				t.Fatalf("the lease is not recorded as running: %v\n%s", err, state)
+			}
+			if err := os.WriteFile(path, bytes.Replace(state, was, []byte(`"state": "`+c.state+`"`), 1), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s.start(nil)
+			if c.left == 0 {
+				s.wantNothingLeft()
+				return
+			}
+			list, err := s.client().List(t.Context())
+			if got := list[lease.Name]; err != nil || len(list) != c.left || got.Purpose != "killed" || got.LeaseID != lease.LeaseID {
+				t.Errorf("leases %v, %v; want the one of before", list, err)
+			}
+		})
+	}
 }
 
 // A service killed while a command runs: the machine lives, its lease is the same, and the client could not tell.

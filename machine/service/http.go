@@ -65,6 +65,10 @@ func (s *Service) serve(w http.ResponseWriter, r *http.Request) {
 
 // serveAcquire releases a machine whose lease nobody learned of.
 func (s *Service) serveAcquire(w http.ResponseWriter, r *http.Request, body []byte) {
+	if meant := r.Header.Get(machine.InstanceHeader); meant != "" && meant != s.instance {
+		_ = s.answer(w, r, nil, otherInstance())
+		return
+	}
 	order, err := s.parseAcquire(body)
 	if err != nil {
 		_ = s.answer(w, r, nil, err)

@@ -39,6 +39,10 @@ func leaving() *refusal {
 	return refuse(machine.CodeLeaving, "machine-service is about to end and begins nothing; start it again, then ask again")
 }
 
+func otherInstance() *refusal {
+	return refuse(machine.CodeOtherInstance, "machine-service was started anew since it was asked who it is, and nothing was begun; ask again")
+}
+
 // asRefusal turns any error of an operation into an answer.
 func asRefusal(err error) *refusal {
 	var ours *refusal
