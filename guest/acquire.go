@@ -59,10 +59,10 @@ func (g *Guest) Acquire(ctx context.Context) (Result, error) {
 	if err := ctx.Err(); err != nil {
 		return Result{}, errors.Join(Refuse("the call was cancelled before anything was sent; no machine was allocated"), g.forget())
 	}
-	if err := g.noteService(ctx); err != nil {
-		return Result{}, NoEffect(errors.Join(fmt.Errorf("cannot record the acquisition, nothing was sent and no machine was allocated: %w", err), g.forget()))
+	lease, sent, err := g.request(ctx)
+	if !sent {
+		return Result{}, NoEffect(errors.Join(fmt.Errorf("cannot begin the acquisition, nothing was sent and no machine was allocated: %w", err), g.forget()))
 	}
-	lease, err := g.s.opt.API.Acquire(ctx, g.acquireRequest())
 	if err != nil && (machine.Refused(err) || neverSent(err)) {
 		return Result{}, g.acquireRefused(err)
 	}
@@ -83,6 +83,24 @@ func (g *Guest) Acquire(ctx context.Context) (Result, error) {
 	return Result{Value: g.acquireResult()}, nil
 }
 
+// requestAttempts bounds how often a request is made anew because the service had been replaced after it was asked who it is.
+const requestAttempts = 3
+
+// request sends the acquisition to the process that is noted, durably, as having it; sent is false when the note cannot be made.
+// A process that took the place of the noted one refuses, having begun nothing, and is noted and asked itself.
+func (g *Guest) request(ctx context.Context) (lease machine.Lease, sent bool, err error) {
+	for attempt := 1; ; attempt++ {
+		if err := g.noteService(ctx); err != nil {
+			return machine.Lease{}, false, err
+		}
+		lease, err := g.s.opt.API.Acquire(ctx, g.acquireRequest())
+		var answer *machine.Error
+		if attempt == requestAttempts || !errors.As(err, &answer) || answer.Code != machine.CodeOtherInstance {
+			return lease, true, err
+		}
+	}
+}
+
 func (g *Guest) acquireResult() AcquireResult {
 	r := g.rec()
 	return AcquireResult{Status: g.Status(), GuestRoot: r.GuestRoot, Workspace: r.workspace(), Declarations: r.Extractions, Deadline: isoTime(r.deadline())}
@@ -92,6 +110,7 @@ func (g *Guest) acquireRequest() machine.AcquireRequest {
 	r := g.rec()
 	return machine.AcquireRequest{
 		Purpose: r.Purpose, Image: r.Image, Env: r.Env, TTL: min(g.s.opt.Window, hours(r.TTLHours)), Network: r.Network, VNC: r.VNC,
+		Instance: r.AcquireInstance,
 	}
 }
 

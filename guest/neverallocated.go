@@ -8,19 +8,24 @@ import (
 )
 
 const (
-	// acquireSettle is how long after its sending an acquisition that arrived is surely on the service's list: our service records it
-	// before it makes anything.
-	acquireSettle = 3 * time.Second
+	// acquireArrival is how long a request may be on its way to our own service: it drops one that it cannot read within 40 seconds, and
+	// writes a lease down before it makes anything.
+	acquireArrival = 2 * time.Minute
 	// acquirePatience is how long the request itself may take, with a service of which nothing else is known.
 	acquirePatience = time.Hour
 )
 
-// noteService makes durable which process of which service an acquisition is about to be sent to. A service that cannot be asked, or
-// does not say, is noted as unknown; the request itself shows what is wrong with it.
+// noteService makes durable which process of which service an acquisition is about to be sent to; unknown is one that does not say.
 func (g *Guest) noteService(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, factTimeout)
 	defer cancel()
-	health, _ := g.s.opt.API.Health(ctx)
+	health, err := g.s.opt.API.Health(ctx)
+	if err != nil {
+		return fmt.Errorf("machine-service cannot be asked who it is: %w", err)
+	}
+	if health.Folder == "" {
+		health.Instance = "" // without its folder nothing says which process comes after which
+	}
 	return g.update(func(r *Record) {
 		r.AcquisitionInFlight = true
 		r.AcquireInstance, r.AcquireFolder = health.Instance, health.Folder
@@ -28,25 +33,16 @@ func (g *Guest) noteService(ctx context.Context) error {
 	})
 }
 
-// neverAllocated proves, where it can, that an acquisition whose answer was lost made no machine, and ends the guest then. It is asked
-// when the service lists no machine of ours. The text says why the guest is kept when there is no proof.
+// neverAllocated proves, where it can, that an acquisition whose answer was lost left no machine, and ends the guest then. It is asked
+// when the service lists no machine of ours. The text says why the guest is kept when there is no proof, and when there will be one.
 //
-// Our service records an acquisition durably before it makes a machine, and a new process of it on the same folder clears what the
-// dead one had begun before it answers anybody. So another process than the one noted, on the same folder, means that nothing of the
-// acquisition is left or can still be made. The request may have gone to a later process than the one noted, when that one died
-// between the two; but then it is this one that answers, or one after it, and its list shows what arrived, once it has had a moment.
-// Of a service that does not say which process answers only time tells.
+// Our service records an acquisition durably before it makes a machine; one process at a time has its folder, and a new one clears what
+// the dead one had begun before it answers anybody. The request names the process that is noted, and no other takes it. So when another
+// process answers for the same folder, the one that was asked makes nothing more, and a list that is asked for after that shows
+// whatever it had made. It may not have been asked for before: the old process may have answered that, and made the machine then.
 func (g *Guest) neverAllocated(ctx context.Context) (ended bool, why string, err error) {
-	wait, why := g.untilProof(ctx)
-	if why != "" {
+	if why := g.unproved(ctx); why != "" {
 		return false, why, nil
-	}
-	if wait > 0 {
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-			return false, "there was no time to see whether one appears; try again", nil
-		}
 	}
 	found, err := g.byPurpose(ctx)
 	if err != nil || len(found) > 0 {
@@ -54,36 +50,36 @@ func (g *Guest) neverAllocated(ctx context.Context) (ended bool, why string, err
 	}
 	left, err := g.witnessed(ctx)
 	if err != nil || left != "" {
-		return false, fmt.Sprintf("the host still has machine %s of it, which the service does not know", left), err
+		return false, fmt.Sprintf("the host still has machine %s of it, which the service does not know; it is settled when that is gone", left), err
 	}
-	logged := g.log(eventAcquireRefused, "", map[string]any{"error": "the answer was lost; the service made no machine"})
+	logged := g.log(eventAcquireRefused, "", map[string]any{"error": "the answer was lost; the acquisition never completed and no machine exists for it"})
 	if err := g.forget(); err != nil {
 		return false, "", err
 	}
 	return true, "", logged
 }
 
-// untilProof is how long to wait until the service's list is a proof; why says that waiting does not help now.
-func (g *Guest) untilProof(ctx context.Context) (wait time.Duration, why string) {
+// unproved says why a list without our machine proves nothing yet; "" is that it does.
+func (g *Guest) unproved(ctx context.Context) string {
 	r := g.rec()
-	since := g.now().Sub(r.startedAt())
-	if r.AcquireInstance == "" {
-		certain := acquirePatience + g.s.opt.Window
-		if since < certain {
-			return 0, fmt.Sprintf("it may still come; it is settled when none has by %s", isoTime(r.startedAt().Add(certain)))
+	settled, why := r.startedAt().Add(acquirePatience+g.s.opt.Window), "it may still come"
+	if r.AcquireInstance != "" {
+		health, err := g.s.opt.API.Health(ctx)
+		switch {
+		case err != nil:
+			return "the service cannot be asked who it is: " + err.Error()
+		case health.Folder != r.AcquireFolder:
+			why = "another machine-service answers than the one that was asked"
+		case health.Instance != r.AcquireInstance:
+			return ""
+		default: // what it makes for a caller who has gone it ends by itself
+			settled, why = r.startedAt().Add(acquireArrival), "the service that was asked still runs and may still make it"
 		}
-		return 0, ""
 	}
-	health, err := g.s.opt.API.Health(ctx)
-	switch {
-	case err != nil:
-		return 0, "the service cannot be asked who it is: " + err.Error()
-	case health.Folder != r.AcquireFolder:
-		return 0, "another machine-service answers than the one that was asked"
-	case health.Instance == r.AcquireInstance:
-		return 0, "the service that was asked still runs and may still make it"
+	if g.now().Before(settled) {
+		return fmt.Sprintf("%s; it is settled when none has come by %s, or earlier when the service that was asked is started anew", why, isoTime(settled))
 	}
-	return max(0, acquireSettle-since), ""
+	return ""
 }
 
 // witnessed names a machine that the host has for this acquisition; a service names its machines by their purpose, maybe behind a prefix.

@@ -101,7 +101,8 @@ func (o *ownService) forget(api machine.API) {
 	}
 }
 
-// through makes one request; a request that was never sent is made again, once, on a service found anew.
+// through makes one request; a request that was never sent is made again, once, on a service found anew. That may be another process
+// than the caller asked before: an acquisition, which has to know, names the process that it is for, and another one refuses it.
 func through[T any](ctx context.Context, o *ownService, request func(machine.API) (T, error)) (T, error) {
 	api, err := o.service(ctx)
 	if err != nil {
