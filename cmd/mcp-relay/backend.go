@@ -104,13 +104,24 @@ func (o *ownService) forget(api machine.API) {
 // through makes one request; a request that was never sent is made again, once, on a service found anew. That may be another process
 // than the caller asked before: an acquisition, which has to know, names the process that it is for, and another one refuses it.
 func through[T any](ctx context.Context, o *ownService, request func(machine.API) (T, error)) (T, error) {
+	return anew(ctx, o, neverBegun, request)
+}
+
+// read makes a request that changes nothing: one that was cut off is made again as well, for a service that is just dying may still
+// take it.
+func read[T any](ctx context.Context, o *ownService, request func(machine.API) (T, error)) (T, error) {
+	return anew(ctx, o, func(err error) bool { return neverBegun(err) || unanswered(err) }, request)
+}
+
+// anew makes a request, and a second time on a service found anew when the first failed in a way that permits it.
+func anew[T any](ctx context.Context, o *ownService, permitted func(error) bool, request func(machine.API) (T, error)) (T, error) {
 	api, err := o.service(ctx)
 	if err != nil {
 		var none T
 		return none, err
 	}
 	v, err := request(api)
-	if !neverBegun(err) || ctx.Err() != nil {
+	if err == nil || !permitted(err) || ctx.Err() != nil {
 		return v, err
 	}
 	o.forget(api)
@@ -127,18 +138,24 @@ func neverBegun(err error) bool {
 	return errors.Is(err, machine.ErrNotSent) || (errors.As(err, &answer) && answer.Code == machine.CodeLeaving)
 }
 
+// unanswered: neither the service nor anybody in its place said anything.
+func unanswered(err error) bool {
+	var answer *machine.Error
+	return !errors.As(err, &answer) && !errors.Is(err, machine.ErrMalformed) && !errors.Is(err, machine.ErrNotMachineService)
+}
+
 func nothing(err error) (struct{}, error) { return struct{}{}, err }
 
 func (o *ownService) Health(ctx context.Context) (machine.Health, error) {
-	return through(ctx, o, func(a machine.API) (machine.Health, error) { return a.Health(ctx) })
+	return read(ctx, o, func(a machine.API) (machine.Health, error) { return a.Health(ctx) })
 }
 
 func (o *ownService) Images(ctx context.Context) (machine.Images, error) {
-	return through(ctx, o, func(a machine.API) (machine.Images, error) { return a.Images(ctx) })
+	return read(ctx, o, func(a machine.API) (machine.Images, error) { return a.Images(ctx) })
 }
 
 func (o *ownService) Applications(ctx context.Context) (machine.Catalogue, error) {
-	return through(ctx, o, func(a machine.API) (machine.Catalogue, error) { return a.Applications(ctx) })
+	return read(ctx, o, func(a machine.API) (machine.Catalogue, error) { return a.Applications(ctx) })
 }
 
 func (o *ownService) Acquire(ctx context.Context, req machine.AcquireRequest) (machine.Lease, error) {
@@ -146,11 +163,11 @@ func (o *ownService) Acquire(ctx context.Context, req machine.AcquireRequest) (m
 }
 
 func (o *ownService) List(ctx context.Context) (map[string]machine.Lease, error) {
-	return through(ctx, o, func(a machine.API) (map[string]machine.Lease, error) { return a.List(ctx) })
+	return read(ctx, o, func(a machine.API) (map[string]machine.Lease, error) { return a.List(ctx) })
 }
 
 func (o *ownService) Get(ctx context.Context, name string) (machine.Lease, error) {
-	return through(ctx, o, func(a machine.API) (machine.Lease, error) { return a.Get(ctx, name) })
+	return read(ctx, o, func(a machine.API) (machine.Lease, error) { return a.Get(ctx, name) })
 }
 
 func (o *ownService) Heartbeat(ctx context.Context, name string, ttl time.Duration) (machine.Lease, error) {
