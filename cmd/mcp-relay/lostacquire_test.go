@@ -17,7 +17,11 @@ const settleLimit = 20 * time.Second
 func (c *rawClient) loseAcquire(w *world, task string, moment func()) []string {
 	c.t.Helper()
 	c.must("relay_probe", map[string]any{}) // starts the service
-	pid := w.servicePID()
+	var pid int
+	waitUntil(c.t, 30*time.Second, "the machine service is known by its record", func() bool {
+		pid = w.servicePID()
+		return pid != 0
+	})
 	answer := c.call("relay_acquire", map[string]any{"task": task, "image": "host", "extractions": []any{}, "ttlHours": 1})
 	moment()
 	if p, err := os.FindProcess(pid); err != nil || p.Kill() != nil {
