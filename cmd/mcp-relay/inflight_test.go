@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -85,13 +84,7 @@ func TestAFinishAfterTheServiceDiedWaitsForTheScriptThatStillRuns(t *testing.T) 
 	c.must("relay_stage", map[string]any{"guest": guest})
 	sleep := nap()
 	script := begin(t, c, guest, sleep)
-	pid := w.servicePID()
-	if pid == 0 {
-		t.Fatal("no machine service runs in the background")
-	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	w.killService()
 	<-script
 	if !runningInGuest(sleep) {
 		t.Fatal("the script did not outlive the service")

@@ -85,6 +85,18 @@ func runningInGuest(command string) bool {
 	return false
 }
 
+// killService ends the background machine service of this world as a crash would.
+func (w *world) killService() {
+	w.t.Helper()
+	pid := w.servicePID()
+	if pid == 0 {
+		w.t.Fatal("no machine service runs in the background")
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
 func kill(t *testing.T, c *rawClient) {
 	t.Helper()
 	if err := c.cmd.Process.Kill(); err != nil {
@@ -165,13 +177,7 @@ func TestARestartedServiceTakesItsMachinesOverAndNothingLeaks(t *testing.T) {
 		c.must("relay_stage", map[string]any{"guest": guest})
 		sleep := nap()
 		answer := begin(t, c, guest, sleep)
-		pid := w.servicePID()
-		if pid == 0 {
-			t.Fatal("no machine service runs in the background")
-		}
-		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		w.killService()
 		if a := <-answer; a.lost || !a.Result.IsError || !strings.Contains(a.text(), "uncertain") {
 			t.Errorf("a run whose service died must be answered as uncertain: %+v", a)
 		}

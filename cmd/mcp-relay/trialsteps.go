@@ -90,9 +90,6 @@ func (t *trial) stage(ctx context.Context) (string, error) {
 func (t *trial) script(ctx context.Context, language, reason, code string) (string, error) {
 	var run struct {
 		Stdout string `json:"stdout"`
-		Image  struct {
-			ImageID string `json:"imageId"`
-		} `json:"-"`
 	}
 	text, identity, err := t.agent.run(ctx, map[string]any{"guest": t.guest, "language": language, "inline": true, "code": code, "reason": reason})
 	if err != nil {
